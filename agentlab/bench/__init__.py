@@ -1,0 +1,1 @@
+"""Measurements: what the parts cost, as functions that return numbers."""

@@ -1,0 +1,1 @@
+"""Contract suites: what every implementation of a port must do, as test classes to subclass (needs pytest)."""

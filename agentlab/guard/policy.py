@@ -1,0 +1,81 @@
+"""How patient the guard is: thresholds, rules in force, and what it does in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, NamedTuple
+
+from agentlab.errors import BadDefinition
+from agentlab.guard.normalise import VOLATILE
+
+RULES = ("repeat", "cycle", "error_class", "similar")
+
+
+class Patience(NamedTuple):
+    """Occurrences until a nudge, and until the final action."""
+
+    nudge: int
+    final: int
+
+
+@dataclass(frozen=True, slots=True)
+class GuardPolicy:
+    """A frozen specification; every number is a count of calls.
+
+    ``final`` is what follows a nudge that did not help. ``max_gap`` other calls may stand between two occurrences of
+    a stuck call. ``same`` holds for an equal result in a row, ``fails`` for an equal failure, ``filled`` is added to
+    both when other calls stand between. ``waiting`` holds where something is said to be under way, ``polling`` where
+    the model sleeps between looks or the source was seen to change, ``passing`` for failures that pass by themselves,
+    ``reworked`` for an equal failure after each of several different changes. ``jittered`` holds for one class of
+    error under changing arguments, ``similar`` for like arguments with the same result, ``fruitless`` for any
+    arguments that find nothing. ``rounds_per_step`` None means no cap.
+    """
+
+    enabled: bool = True
+    rules: tuple[str, ...] = RULES
+    final: Literal["pause", "stop"] = "pause"
+    rounds_per_step: int | None = 20
+    window: int = 64
+    max_gap: int = 9
+    max_cycle: int = 8
+    same: Patience = Patience(4, 6)
+    fails: Patience = Patience(3, 5)
+    filled: int = 1
+    waiting: Patience = Patience(30, 60)
+    polling: Patience = Patience(12, 24)
+    passing: Patience = Patience(7, 12)
+    reworked: Patience = Patience(6, 9)
+    jittered: Patience = Patience(4, 6)
+    similar: Patience = Patience(5, 7)
+    fruitless: Patience = Patience(8, 12)
+    volatile: tuple[str, ...] = VOLATILE
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON; :meth:`from_json` is its inverse."""
+        out = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in out.items()}
+
+    @staticmethod
+    def from_json(data: Mapping[str, Any]) -> GuardPolicy:
+        """A policy from JSON; what is left out keeps its default.
+
+        Raises:
+            BadDefinition: an unknown field, rule or final action, or patience that ends before it begins.
+        """
+        known = {f.name: f for f in fields(GuardPolicy)}
+        made: dict[str, Any] = {}
+        for name, value in data.items():
+            if name not in known:
+                raise BadDefinition(f"the guard has no setting {name!r}; known: {', '.join(sorted(known))}")
+            default = known[name].default
+            if isinstance(default, Patience):
+                value = Patience(*value)
+                if not 1 <= value.nudge <= value.final:
+                    raise BadDefinition(f"guard setting {name!r}: 1 <= nudge <= final does not hold for {tuple(value)}")
+            made[name] = tuple(value) if isinstance(value, list) else value
+        policy = GuardPolicy(**made)
+        wrong = [r for r in policy.rules if r not in RULES]
+        if wrong or policy.final not in ("pause", "stop"):
+            raise BadDefinition(f"guard: rules are {', '.join(RULES)}, final is pause or stop; got {wrong or policy.final!r}")
+        return policy

@@ -1,0 +1,254 @@
+"""Putting an incarnation together from the log: definition, model, sandbox provider, tool host, recorder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentlab import process
+from agentlab.clock import Clock, SystemClock
+from agentlab.crashpoints import CrashPoint, reach
+from agentlab.definition import Definition, from_json, with_model
+from agentlab.errors import Conflict, SessionBusy
+from agentlab.events import Draft, Event, resolve
+from agentlab.faults.arming import Arming
+from agentlab.faults.spec import fault_from_json
+from agentlab.harness.baseline import baseline
+from agentlab.harness.lazymodel import LazyModel
+from agentlab.harness.loop import run as run_loop
+from agentlab.harness.recorder import Recorder
+from agentlab.harness.redact import Redactor
+from agentlab.harness.rig import Rig
+from agentlab.harness.trust import require_trust
+from agentlab.harness.wake import Loaded, load, opening, wake_reason
+from agentlab.ids import RandomIds
+from agentlab.keeperlink import KeeperLink, KeeperSpawner
+from agentlab.log.store import ParquetStore
+from agentlab.ports import Blobs, Log
+from agentlab.session.commands import Command, Rest
+from agentlab.session.decide import Run
+from agentlab.session.state import State
+
+RECOVERY_EVENTS = frozenset(
+    {"harness_woken", "harness_died", "fault_injected", "checkpoint_skipped", "baseline_changed", "recovery_started",
+     "recovery_step", "statement_checked", "sandbox_ready", "sandbox_attached", "sandbox_lost", "sandbox_restored"}
+)  # fmt: skip
+"""Events that do not count as work: a harness that dies after only these made no progress."""
+
+
+LINGER_S = 900.0
+"""Seconds that a harness in single-step mode waits for its next step before it leaves."""
+
+
+@dataclass
+class Incarnation:
+    """One harness, assembled: run it, then close it."""
+
+    rig: Rig
+    arming: Arming | None
+    close_all: Callable[[], None]
+
+    def run(self) -> str:
+        """Drive the session until it rests. Between single steps the harness stays and waits for the next one."""
+        while True:
+            why = run_loop(self.rig, self._before)
+            if not (why == "paused" and self.rig.state.control.reason == "step" and self._resumed()):
+                return why
+
+    def _resumed(self) -> bool:
+        clock, recorder = self.rig.clock, self.rig.recorder
+        deadline = clock.monotonic() + LINGER_S
+        while clock.monotonic() < deadline:
+            recorder.poll()
+            if recorder.state.control.status != "paused":
+                return True
+            clock.sleep(0.02)
+        return False
+
+    def close(self) -> None:
+        """Give back the tool host and the link; the sandbox stays."""
+        self.close_all()
+
+    def _before(self, command: Command) -> None:
+        if self.arming is None or isinstance(command, Rest):
+            return
+        state, clock = self.rig.state, self.rig.clock
+        step = state.plan.current if state.plan.started else 0
+        self.arming.observe(self.rig.recorder.committed.seq, step, (clock.now_us() - state.started_ts) / 1e6)
+        struck, self.arming.struck = self.arming.struck, []
+        if struck:
+            self.rig.recorder.stage([Draft("fault_injected", mark) for mark in struck])
+
+
+def definition_of(log: Log, blobs: Blobs, state: State) -> tuple[Definition, Mapping[str, Any]]:
+    """The definition a session runs under (another model if a resume asked for one), and its input record.
+
+    Raises:
+        BadDefinition: made by a newer agentlab.
+    """
+    first = next(iter(log.replay(1, 1)))
+    definition = from_json(resolve(dict(first.payload["definition"]), blobs.get))
+    if state.control.resume_model:
+        definition = with_model(definition, state.control.resume_model)
+    return definition, first.payload["input"]
+
+
+def refuse_if_busy(state: State, takeover: bool) -> None:
+    """Refuse to open a second harness while one is alive.
+
+    Raises:
+        SessionBusy: another harness is alive, or on another host where nobody can tell.
+    """
+    if takeover or not state.incarnation or not state.process or state.control.status == "ended":
+        return
+    if int(state.process.get("pid", 0)) == os.getpid():
+        return
+    alive = process.liveness(state.process)
+    if alive == "alive":
+        raise SessionBusy(
+            f"session {state.session_id!r} has a living harness (pid {state.process['pid']}): pause or kill it, or take over"
+        )
+    if alive == "unknown" and not state.control.rested:
+        raise SessionBusy(
+            f"session {state.session_id!r} was last driven on host {state.process.get('host')!r}: nobody can tell here whether"
+            " that harness lives; end it there, then take over"
+        )
+
+
+def open_incarnation(
+    log: Log,
+    blobs: Blobs,
+    loaded: Loaded,
+    recorder_of: Callable[[State, int], Recorder],
+    drafts_of: Callable[[Loaded], Sequence[Draft]],
+    takeover: bool,
+) -> tuple[Recorder, Loaded]:
+    """Append the opening; on a lost race read again, and refuse when somebody else opened.
+
+    Raises:
+        SessionBusy: another harness opened first.
+    """
+    while True:
+        refuse_if_busy(loaded.state, takeover)
+        recorder = recorder_of(loaded.state, loaded.state.incarnation + 1)
+        recorder.stage(drafts_of(loaded))
+        try:
+            recorder.commit_opening()
+        except Conflict:
+            loaded = load(log, blobs)
+            continue
+        reach(CrashPoint.WAKE, "after")
+        return recorder, loaded
+
+
+def assemble(
+    lab: Path,
+    session_id: str,
+    *,
+    link: KeeperLink | None = None,
+    death: Mapping[str, Any] | None = None,
+    takeover: bool = False,
+    trust: bool = False,
+    arming: Arming | None = None,
+    clock: Clock | None = None,
+) -> Incarnation:
+    """Load a session, open an incarnation, and put together what it works with.
+
+    Raises:
+        SessionBusy: another harness is alive.
+        NotTrusted: it would run pickled code of another owner.
+        LogCorrupt, CheckpointTooNew, BadDefinition: what was recorded can not be read.
+    """
+    clock = clock or SystemClock()
+    store = ParquetStore(lab)
+    log, blobs, ids = store.open(session_id), store.blobs, RandomIds()
+    loaded = load(log, blobs)
+    definition, given = definition_of(log, blobs, loaded.state)
+    dump = require_trust(given, blobs, trust)
+    run = Run.of(definition)
+    redactor = Redactor.from_environment(os.environ)
+
+    def recorder_of(state: State, incarnation: int) -> Recorder:
+        return Recorder(log, blobs, state, incarnation, clock, ids, redactor)
+
+    def drafts_of(now: Loaded) -> list[Draft]:
+        return opening(
+            now,
+            process=process.identify(),
+            baseline=baseline(definition),
+            reason=wake_reason(now.state, takeover),
+            death=_death(death, now.state),
+            marks=_marks(arming, now.state),
+            death_id=ids.new("d"),
+        )
+
+    recorder, loaded = open_incarnation(log, blobs, loaded, recorder_of, drafts_of, takeover)
+    rig, close = _rig(lab, store, log, recorder, run, dump, link, clock)
+    rig.keep(loaded.tail)
+    recorder.landed.add(rig.keep)
+    if link is not None:
+        _tell(link, recorder)
+    if arming is not None:
+        arming.watch(lambda: rig.state.sandbox.record)
+        arming.add([fault_from_json(f) for f in rig.state.faults])
+    return Incarnation(rig, arming, close)
+
+
+def _rig(
+    lab: Path, store: ParquetStore, log: Log, recorder: Recorder, run: Run, dump: str | None, link: KeeperLink | None, clock: Clock
+) -> tuple[Rig, Callable[[], None]]:
+    from agentlab.sandbox.local import LocalSandboxes
+    from agentlab.sandbox.spawn import DirectSpawner
+    from agentlab.toolhost.client import ProcessToolHost
+    from agentlab.toolhost.outcome import execution_for
+
+    spawner = KeeperSpawner(link) if link is not None else DirectSpawner()
+    owner = link.keeper if link is not None else None
+    sandboxes = LocalSandboxes(lab, store.blobs.root, spawner, clock, owner=owner)
+    toolhost = ProcessToolHost(store.blobs.get, cwd=os.getcwd())
+    rig = Rig(
+        run=run,
+        log=log,
+        blobs=store.blobs,
+        recorder=recorder,
+        model=LazyModel(run.definition, store.blobs, clock),
+        sandboxes=sandboxes,
+        toolhost=toolhost,
+        clock=clock,
+        ids=RandomIds(),
+        execution_for=lambda invocation: execution_for(invocation, dump),
+    )
+    return rig, toolhost.close
+
+
+def _tell(link: KeeperLink, recorder: Recorder) -> None:
+    def landed(events: Sequence[Event]) -> None:
+        work = any(event.type not in RECOVERY_EVENTS for event in events)
+        link.progress(events[-1].seq, recorder.state.control.status, work, recorder.incarnation)
+
+    recorder.landed.add(landed)
+    link.progress(recorder.committed.seq, recorder.state.control.status, False, recorder.incarnation)
+
+
+def _death(death: Mapping[str, Any] | None, state: State) -> dict[str, Any] | None:
+    """The keeper's notice as the fields of ``harness_died``; only if it speaks of the newest incarnation."""
+    if death is None or not state.process or death.get("pid") != state.process.get("pid"):
+        return None
+    return {k: death.get(k) for k in ("pid", "signal", "exit_code")}
+
+
+def _marks(arming: Arming | None, state: State) -> list[Draft]:
+    if arming is None:
+        return []
+    armed = {fault.get("id") for fault in state.faults}
+    return [Draft("fault_injected", mark) for mark in arming.marks() if mark["fault"] in armed]
+
+
+def state_at(log: Log, blobs: Blobs) -> State:
+    """The folded state of a session as of now, for readers."""
+    return load(log, blobs).state
+
+

@@ -1,0 +1,27 @@
+"""The baseline: what a run was made with, so that two incarnations can be told apart."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from agentlab.definition import Definition
+from agentlab.events import EVENT_SCHEMA_VERSION, canonical, digest, plain
+from agentlab.session.state import STATE_SCHEMA_VERSION
+from agentlab.version import __version__
+
+
+def baseline(definition: Definition, model_params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Versions, model and parameters, and digests of system prompt, tools, policies, limits and prices."""
+    return {
+        "agentlab": __version__,
+        "event_schema": EVENT_SCHEMA_VERSION,
+        "checkpoint_schema": STATE_SCHEMA_VERSION,
+        "python": f"{sys.version_info.major}.{sys.version_info.minor}",
+        "model": definition.model,
+        "model_params": plain(dict(model_params if model_params is not None else definition.model_params)),
+        "base_url": definition.base_url,
+        "prices": digest(canonical(plain(dict(definition.budget.get("prices") or {})))),
+        **definition.digests(),
+    }

@@ -1,0 +1,101 @@
+"""The harness as a process: ``python -m agentlab.harness.child --lab LAB --session ID``.
+
+It holds nothing that can not be rebuilt: it loads the session from the log, opens an incarnation, drives the loop
+and leaves. It ends at once when the process above it is gone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from agentlab import crashpoints
+from agentlab.crashpoints import CrashPoint, reach
+from agentlab.errors import AgentlabError, Fenced, UserError
+from agentlab.faults.arming import Arming
+from agentlab.faults.spec import fault_from_json
+from agentlab.harness.assembly import assemble
+from agentlab.keeperlink import KeeperLink, death_told
+
+EXIT_FENCED, EXIT_REFUSED, EXIT_FAILED = 4, 5, 6
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run one incarnation; the exit code is 0 when the session rests."""
+    parser = argparse.ArgumentParser(prog="agentlab.harness.child", description=__doc__)
+    parser.add_argument("--lab", required=True)
+    parser.add_argument("--session", required=True)
+    parser.add_argument("--takeover", action="store_true", help="another harness was fenced on purpose")
+    parser.add_argument("--trust", action="store_true", help="run pickled code of another owner")
+    options = parser.parse_args(argv)
+    signal.signal(signal.SIGTERM, _leave)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    link = KeeperLink.from_env()
+    if link is not None:
+        link.watch(lambda reason: os._exit(3))
+    arming = _armed(os.environ.pop("AGENTLAB_ARM", None), options)
+    reach(CrashPoint.WAKE, "before")
+    try:
+        why = drive(options, link, arming)
+    except Fenced as error:
+        return _failed(error, link, EXIT_FENCED, "fenced")
+    except UserError as error:
+        return _failed(error, link, EXIT_REFUSED, "refused")
+    except AgentlabError as error:
+        return _failed(error, None, EXIT_FAILED, "failed")
+    if link is not None:
+        link.done(why)
+    return 0
+
+
+def drive(options: argparse.Namespace, link: KeeperLink | None, arming: Arming) -> str:
+    """Assemble the rig, open the incarnation and drive the session until it rests; returns why."""
+    incarnation = assemble(
+        Path(options.lab), options.session, link=link, death=death_told(), takeover=options.takeover,
+        trust=options.trust, arming=arming,
+    )  # fmt: skip
+    try:
+        return incarnation.run()
+    finally:
+        incarnation.close()
+
+
+def _armed(schedule: str | None, options: argparse.Namespace) -> Arming:
+    from agentlab.log.paths import folder_name
+    from agentlab.sandbox.killing import kill_sandbox, stop_sandbox
+
+    folder = Path(options.lab) / "sessions" / folder_name(options.session) / "faults"
+
+    def kill(record: Any, target: str, action: str) -> None:
+        if action == "stop":
+            stop_sandbox(record)
+        else:
+            kill_sandbox(record, keep_folder=target == "sandbox-process")
+
+    arming = Arming(folder, lambda: {}, kill)
+    crashpoints.arm(arming)
+    if schedule:
+        arming.add([fault_from_json(f) for f in json.loads(schedule)])
+    return arming
+
+
+def _failed(error: AgentlabError, link: KeeperLink | None, code: int, state: str) -> int:
+    print(f"agentlab: {error}", file=sys.stderr, flush=True)
+    if link is not None:  # restarting would end the same way
+        link.done(state)
+    return code
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    # What is staged is lost by design: it was never acknowledged, and the next harness finds the call unanswered.
+    os._exit(128 + number)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+"""Settled effects by operation: the newest in the state, the rest in chunks that checkpoints share.
+
+A chunk is a blob: canonical JSON of ``[key, tool, input_hash, first_seq, result_seq, outcome]`` rows. Chunks of
+equal size class merge by powers of sixteen, so that a checkpoint names few of them however long the session is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple
+
+from agentlab.events import canonical, parse
+from agentlab.harness.rig import Rig
+from agentlab.ports import Blobs
+from agentlab.session.state import EffectsState, Settled
+
+CHUNK_AT = 16
+
+
+def settled_effect(rig: Rig, tool: str, input_hash: str) -> Settled | None:
+    """The settled effect of an operation, or None when it never completed."""
+    for settled in reversed(rig.state.effects.recent):
+        if settled.tool == tool and settled.input_hash == input_hash:
+            return settled
+    for digest, _ in reversed(rig.state.effects.chunks):
+        found = _chunk(rig.blobs, digest).get((tool, input_hash))
+        if found is not None:
+            return found
+    return None
+
+
+def _chunk(blobs: Blobs, digest: str) -> dict[tuple[str, str], Settled]:
+    # Content-addressed, so the digest alone is the key of the cache.
+    found = _CHUNKS.get(digest)
+    if found is None:
+        rows = [Settled(*row) for row in parse(blobs.get(digest).decode())]
+        found = {(row.tool, row.input_hash): row for row in rows}
+        if len(_CHUNKS) >= 64:
+            _CHUNKS.clear()
+        _CHUNKS[digest] = found
+    return found
+
+
+_CHUNKS: dict[str, dict[tuple[str, str], Settled]] = {}
+
+
+def chunked(effects: EffectsState, blobs: Blobs) -> tuple[tuple[str, int], ...] | None:
+    """The chunks after moving ``recent`` into them, or None when it is too early."""
+    if len(effects.recent) < CHUNK_AT:
+        return None
+    rows = list(effects.recent)
+    chunks = list(effects.chunks)
+    while chunks and chunks[-1][1] < 16 * len(rows) and len(chunks) > 8:
+        digest, _ = chunks.pop()
+        rows = [*_chunk(blobs, digest).values(), *rows]
+    data = canonical([list(astuple(row)) for row in rows]).encode()
+    return (*chunks, (blobs.put(data), len(rows)))

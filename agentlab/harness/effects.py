@@ -1,0 +1,162 @@
+"""External effects: register *pending*, execute with the key, record; and verify before anything is repeated.
+
+The key belongs to the operation (this tool with this canonical input, first asked for at seq N), not to the
+call: every later equal call finds the record, whoever asks again and why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agentlab.crashpoints import CrashPoint, reach
+from agentlab.definition import ToolSpec
+from agentlab.errors import ToolHostError
+from agentlab.events import Draft
+from agentlab.harness import toolcalls
+from agentlab.harness.effectindex import settled_effect
+from agentlab.harness.rig import Rig
+from agentlab.ports import ToolInvocation, ToolOutcome
+from agentlab.session.commands import VerifyEffect
+from agentlab.session.foldwork import operation
+from agentlab.session.state import Call
+
+
+def effect_key(rig: Rig, call: Call, tool: ToolSpec) -> str:
+    """The idempotency key of the operation that ``call`` asks for; the same over retries and restarts."""
+    if tool.once_per_content:
+        return f"content:{call.input_hash.removeprefix('sha256:')[:32]}"
+    session = rig.state.session_id
+    if tool.repeat:
+        return f"{session}#{call.seq}"
+    first = rig.state.effects.first_calls.get(operation(call.tool, call.input_hash))
+    return f"{session}#{call.seq if first is None else first}"
+
+
+def perform_effect(rig: Rig, call: Call, tool: ToolSpec, arguments: Mapping[str, Any]) -> list[Draft]:
+    """Execute one external effect at most once per operation.
+
+    A try that fails after it may have reached the outside leaves the effect pending; it is verified next.
+    """
+    rig.recorder.commit()
+    rig.acknowledge()
+    done = None if tool.repeat else settled_effect(rig, call.tool, call.input_hash)
+    if done is not None and not call.key:
+        earlier = rig.event(done.result_seq)
+        output = rig.content(dict(earlier.payload)).get("output")
+        return [toolcalls.result_draft(rig, call, output, reused=True, effect_of=done.result_seq)]
+    key = call.key or effect_key(rig, call, tool)
+    pending = {"key": key, "call_id": call.call_id, "tool": call.tool, "input_hash": call.input_hash, "try": call.tries + 1}
+    place: dict[str, Any] = {"tool_name": call.tool, "call_id": call.call_id, "effect_key": key, "input_hash": call.input_hash}
+    # This append is the fence check: a zombie that lost the session stops here, before it touches the outside.
+    rig.recorder.commit((Draft("effect_pending", pending, parent_seq=call.seq, step=_step(rig), **place),))
+    call = rig.state.call(call.call_id) or call
+    reach(CrashPoint.EFFECT_SEND, "before", call.tool)
+    try:
+        outcome = rig.toolhost.call(toolcalls.invocation(rig, call, tool, arguments, key))
+    except ToolHostError as error:
+        outcome = ToolOutcome(False, kind="died", message=str(error), sent=False)
+    reach(CrashPoint.EFFECT_REPLY, "before", call.tool)
+    if outcome.ok:
+        return completed_drafts(rig, call, outcome.value, outcome)
+    message = outcome.message or outcome.kind or "failed"
+    if not outcome.sent:
+        return not_done(rig, call, tool, f"it never began: {message}", outcome)
+    reason = {"what": "verify", "reason": message, "attempt": call.tries, "delay_s": 0.0, "ref": call.call_id}
+    kind = outcome.error_type or outcome.kind or "failed"
+    failure = {"type": kind, "message": message[:2000]}
+    place.update(error=failure, error_type=kind, duration_ms=outcome.duration_ms, step=_step(rig))
+    return [Draft("retry_scheduled", reason, **place)]
+
+
+def completed_drafts(
+    rig: Rig, call: Call, value: Any, outcome: ToolOutcome | None = None, verified: str | None = None
+) -> list[Draft]:
+    """What an effect says, its state and the result: one commit."""
+    payload: dict[str, Any] = {"key": call.key, "call_id": call.call_id, "tool": call.tool, "input_hash": call.input_hash}
+    extra: dict[str, Any] = {}
+    if verified:
+        payload["verified"] = verified
+        extra["late"] = True
+    done = Draft(
+        "effect_completed", payload, tool_name=call.tool, call_id=call.call_id, effect_key=call.key, step=_step(rig)
+    )
+    return [done, toolcalls.result_draft(rig, call, value, outcome, **extra)]
+
+
+def not_done(rig: Rig, call: Call, tool: ToolSpec, reason: str, outcome: ToolOutcome | None = None) -> list[Draft]:
+    """An effect that surely did not happen: again within the limit, else an error for the model."""
+    payload = {"key": call.key, "call_id": call.call_id, "tool": call.tool, "reason": reason}
+    drafts = [Draft("effect_failed", payload, tool_name=call.tool, call_id=call.call_id, effect_key=call.key, step=_step(rig))]
+    # A try that a crash cut short is not the tool's failure and does not use up its limit.
+    cut = call.started_in < rig.recorder.incarnation
+    if cut or call.tries < tool.tries:
+        return drafts
+    message = call.last_error or reason
+    return [*drafts, toolcalls.error_draft(rig, call, message, outcome, kind="effect_failed", tries=call.tries)]
+
+
+def perform_verify(command: VerifyEffect, rig: Rig) -> list[Draft]:
+    """Ask the outside whether a pending effect happened; never repeats anything by itself.
+
+    *completed* is recorded, *not done* counts only after the tool's settling time, *unknown* is retried with the
+    same key where the outside honours keys and is put before a person where it does not.
+    """
+    call = rig.state.call(command.call_id)
+    assert call is not None
+    tool = rig.tool(call.tool)
+    rig.recorder.commit()
+    reach(CrashPoint.EFFECT_VERIFY, "before", call.tool)
+    outcome, evidence, value = _ask_outside(rig, call, tool)
+    if outcome == "not_done" and tool.settle_after_s:
+        rig.wait_until(call.started_ts + round(tool.settle_after_s * 1e6))
+        outcome, evidence, value = _ask_outside(rig, call, tool)
+    reach(CrashPoint.EFFECT_VERIFY, "after", call.tool)
+    if outcome == "completed":
+        return [_verified(rig, call, outcome, evidence, "record"), *completed_drafts(rig, call, value, verified=evidence)]
+    cut = call.started_in < rig.recorder.incarnation
+    if outcome == "not_done":
+        again = cut or call.tries < tool.tries
+        drafts = not_done(rig, call, tool, evidence)
+        return [_verified(rig, call, outcome, evidence, "retry" if again else "give_up"), *drafts]
+    if tool.honours_key and (cut or call.tries < tool.tries):
+        return [_verified(rig, call, outcome, evidence, "retry")]
+    doubt = {"key": call.key, "call_id": call.call_id, "tool": call.tool, "reason": evidence}
+    place: dict[str, Any] = {"tool_name": call.tool, "call_id": call.call_id, "effect_key": call.key}
+    return [_verified(rig, call, outcome, evidence, "in_doubt"), Draft("effect_in_doubt", doubt, step=_step(rig), **place)]
+
+
+def _ask_outside(rig: Rig, call: Call, tool: ToolSpec) -> tuple[str, str, Any]:
+    if tool.verify is None:
+        return "unknown", "the tool has no verify function", None
+    arguments = {"key": call.key, "arguments": rig.arguments(call)}
+    asked = ToolInvocation(
+        f"{call.call_id}.verify", tool.verify, arguments, key=call.key, timeout_s=tool.timeout_s, params=rig.run.definition.params
+    )
+    try:
+        outcome = rig.toolhost.call(asked)
+    except ToolHostError as error:
+        return "unknown", f"verify could not run: {error}", None
+    if not outcome.ok:
+        return "unknown", f"verify failed: {outcome.message or outcome.kind}", None
+    value = outcome.value if isinstance(outcome.value, Mapping) else {"outcome": outcome.value}
+    said = str(value.get("outcome"))
+    if said not in ("completed", "not_done", "unknown"):
+        return "unknown", f"verify gave {said!r} instead of completed, not_done or unknown", None
+    return said, str(value.get("evidence") or f"verify says {said}"), value.get("result")
+
+
+def _verified(rig: Rig, call: Call, outcome: str, evidence: str, following: str) -> Draft:
+    payload = {
+        "key": call.key,
+        "call_id": call.call_id,
+        "tool": call.tool,
+        "outcome": outcome,
+        "evidence": evidence,
+        "next": following,
+    }
+    return Draft("effect_verified", payload, tool_name=call.tool, call_id=call.call_id, effect_key=call.key, step=_step(rig))
+
+
+def _step(rig: Rig) -> int | None:
+    return rig.state.plan.current or None

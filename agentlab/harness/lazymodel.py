@@ -1,0 +1,53 @@
+"""The session's model, made at its first question: client libraries load after the harness is on record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from agentlab.clock import Clock
+from agentlab.definition import Definition
+from agentlab.ports import Blobs, Model, ModelReply, ModelRequest
+
+
+class LazyModel:
+    """Stands for the model that a definition names until it is asked."""
+
+    def __init__(self, definition: Definition, blobs: Blobs, clock: Clock) -> None:
+        self._definition, self._blobs, self._clock = definition, blobs, clock
+        self._model: Model | None = None
+
+    @property
+    def name(self) -> str:
+        return self._definition.model
+
+    def params(self) -> Mapping[str, Any]:
+        return self._definition.model_params
+
+    def complete(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelReply:
+        """Ask the model.
+
+        Raises:
+            ModelError: no usable answer.
+            UserError: it can not be made (no key, no such name).
+        """
+        if self._model is None:
+            self._model = self._make()
+        return self._model.complete(request, on_text)
+
+    def _make(self) -> Model:
+        from agentlab.models.registry import resolve
+
+        definition = self._definition
+        if definition.model_ref is not None:
+            from agentlab.models.scripted import ScriptedModel
+            from agentlab.portable import load
+
+            made = load(definition.model_ref, self._blobs.get)
+            if hasattr(made, "complete"):
+                model: Model = made
+                return model
+            return ScriptedModel(made, definition.model, clock=self._clock)
+        return resolve(
+            definition.model, base_url=definition.base_url, params=definition.model_params, clock=self._clock
+        )

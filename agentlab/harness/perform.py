@@ -1,0 +1,66 @@
+"""``perform(command)``: the only place with input and output. It answers with events.
+
+Anything that a performer stages or returns becomes durable before the world outside is touched again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from agentlab.events import Draft
+from agentlab.harness import asking, checkpointing, effects, ending, planning, recovering, sandboxing, toolcalls
+from agentlab.harness.rig import Rig
+from agentlab.session import commands as c
+from agentlab.session.commands import Command
+
+
+def _compact(command: c.Compact, rig: Rig) -> list[Draft]:
+    context = rig.state.context
+    dropped = [b for b in context.blocks if b.round < command.from_round]
+    before, gone = context.tokens, sum(b.tokens for b in dropped)
+    payload = {
+        "dropped": {"blocks": len(dropped), "from_seq": dropped[0].seq, "to_seq": dropped[-1].seq},
+        "kept": {"blocks": len(context.blocks) - len(dropped), "from_round": command.from_round},
+        "tokens_before": before,
+        "tokens_after": before - gone,
+        "strategy": "window",
+    }
+    return [Draft("context_compacted", payload, step=rig.state.plan.current or None)]
+
+
+PERFORMERS: dict[type[Command], Callable[[Any, Rig], list[Draft]]] = {
+    c.AskModel: asking.perform_ask,
+    c.RunCall: toolcalls.perform_call,
+    c.AnswerCall: toolcalls.perform_answer,
+    c.VerifyEffect: effects.perform_verify,
+    c.ProvisionSandbox: sandboxing.perform_provision,
+    c.AttachSandbox: sandboxing.perform_attach,
+    c.FillWorkspace: sandboxing.perform_fill,
+    c.WriteCheckpoint: checkpointing.perform_checkpoint,
+    c.Compact: _compact,
+    c.StartAttempt: planning.perform_start_attempt,
+    c.StartStep: planning.perform_start_step,
+    c.ValidateStep: planning.perform_validate_step,
+    c.CompleteStep: planning.perform_complete_step,
+    c.Remind: planning.perform_remind,
+    c.ValidateTask: planning.perform_validate_task,
+    c.StartRecovery: recovering.perform_start_recovery,
+    c.RebuildContext: recovering.perform_rebuild,
+    c.FinishVerification: recovering.perform_finish_verification,
+    c.CheckStatement: recovering.perform_check_statement,
+    c.CompleteRecovery: recovering.perform_complete_recovery,
+    c.Pause: ending.perform_pause,
+    c.AskPerson: ending.perform_ask_person,
+    c.End: ending.perform_end,
+}
+
+
+def perform(command: Command, rig: Rig) -> list[Draft]:
+    """Carry out ``command``; the events returned are still to be staged.
+
+    Raises:
+        Redecide: an input landed before the write-ahead; nothing was done.
+        Fenced: a newer incarnation owns the session.
+    """
+    return PERFORMERS[type(command)](command, rig)

@@ -1,0 +1,85 @@
+"""What the model is told in words: rules, the status restated each round, results, the recovery statement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agentlab.events import canonical
+from agentlab.session.recovery import done_steps, expected_statement, next_step
+from agentlab.session.state import State
+
+RESULT_LIMIT = 12_000
+"""Characters of one tool result that the model sees; the rest stays in the log."""
+
+RULES = (
+    "You work through the steps of a plan with the tools you are given. A tool may fail: read the error, then retry,"
+    " take another way, or ask the user. Everything you did is in a log; call recall to read it again. Call step_done"
+    " when the current step is done and it does not end by itself. When nothing is left to do, answer without a tool call."
+)
+RULES_WITH_PLAN = RULES + " There is no plan yet: for work of several steps declare one with the plan tool first."
+
+
+def status_text(state: State) -> str:
+    """The current task summary, restated in every request: done, in progress, to come."""
+    plan = state.plan
+    if not plan.steps:
+        return ""
+    step = state.step if plan.started else None
+    status = {
+        "step": step.id if step else next_step(state),
+        "number": plan.current if plan.started else plan.current + 1,
+        "of": len(plan.steps),
+        "done": done_steps(state)[-20:],
+        "round": plan.rounds + 1,
+        "attempt": plan.attempt,
+    }
+    lines = [f"<status>{canonical(status)}</status>"]
+    if step is not None:
+        lines.append(f"Current step {status['number']} of {status['of']}: {step.id}" + (f" ({step.title})" if step.title else ""))
+        if step.parameters:
+            lines.append("Parameters: " + canonical(dict(step.parameters)))
+        if step.expected:
+            lines.append(f"Expected result: {step.expected}")
+    return "\n".join(lines)
+
+
+def recovery_note(state: State) -> str:
+    """What the model is told after a crash: verified facts, not the history."""
+    lines = ["You were interrupted and go on now. What the log confirms:"]
+    for step_id, seq, summary in state.plan.recent[-20:]:
+        lines.append(f"- step {step_id} is complete (event {seq}): {summary[:300]}")
+    for settled in state.effects.recent[-20:]:
+        lines.append(f"- {settled.tool} has happened (key {settled.key}); it must not be repeated")
+    for call in state.calls:
+        lines.append(f"- {call.tool} was asked for and has no result yet ({call.status}); its result follows")
+    following = next_step(state)
+    lines.append(f"Next step: {following}" if following else "All steps are complete.")
+    return "\n".join(lines)
+
+
+def statement_prompt(state: State) -> str:
+    """The question that a model answers before it may act again."""
+    facts = canonical(expected_statement(state))
+    return (
+        "You were interrupted. Before anything else, state where you are: answer with one JSON object that has exactly the"
+        " keys completed_steps (list of step ids), next_step (step id or null) and effects_done (list of keys)."
+        f" These facts are confirmed by the log:\n<facts>{facts}</facts>"
+    )
+
+
+def result_text(payload: Mapping[str, Any], is_error: bool, seq: int) -> str:
+    """A tool's result or error as the model reads it."""
+    if is_error:
+        text = str(payload.get("message", "failed"))
+        if payload.get("stderr"):
+            text += "\nstderr:\n" + str(payload["stderr"])[-2000:]
+    else:
+        output = payload.get("output")
+        text = output if isinstance(output, str) else canonical(output)
+        if payload.get("stdout"):
+            text += "\nstdout:\n" + str(payload["stdout"])[-4000:]
+    if len(text) > RESULT_LIMIT:
+        half = RESULT_LIMIT // 2
+        text = f"{text[:half]}\n… {len(text) - RESULT_LIMIT} characters left out; recall event {seq} for all …\n{text[-half:]}"
+    return text or "(no output)"

@@ -1,0 +1,149 @@
+"""Waking: load the newest checkpoint that verifies, read only what comes after its cursor, open an incarnation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agentlab.crashpoints import CrashPoint, reach
+from agentlab.errors import AgentlabError, CheckpointError, CheckpointTooNew, LogCorrupt
+from agentlab.events import GENESIS, Draft, Event, Head, chain_hash, column_values, parse
+from agentlab.ports import Blobs, Log, Pointer
+from agentlab.session.fold import fold
+from agentlab.session.state import STATE_SCHEMA_VERSION, State
+from agentlab.session.statecodec import state_from_json
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A session's state as read back: from which checkpoint, how many events after it, what was skipped."""
+
+    state: State
+    checkpoint: Pointer | None
+    replayed: int
+    skipped: tuple[tuple[int, str], ...]
+    tail: tuple[Event, ...]
+
+
+def load(log: Log, blobs: Blobs) -> Loaded:
+    """The folded state of a session: newest checkpoint that verifies, then the events after its cursor.
+
+    Raises:
+        LogCorrupt: a gap or a row that does not match its hash.
+        CheckpointTooNew: the newest checkpoint needs a newer agentlab.
+    """
+    reach(CrashPoint.CHECKPOINT_LOAD, "before")
+    skipped: list[tuple[int, str]] = []
+    state, used = State(hash=GENESIS), None
+    for pointer in log.pointers():
+        try:
+            state, used = read_checkpoint(log, blobs, pointer), pointer
+            break
+        except CheckpointTooNew:
+            raise
+        except (CheckpointError, LogCorrupt) as error:
+            skipped.append((pointer.seq, str(error)))
+    reach(CrashPoint.REPLAY, "before")
+    tail: list[Event] = []
+    head = Head(state.seq, state.hash)
+    for event in log.replay(state.seq + 1):
+        head = _chained(event, head)
+        state = fold(state, event)
+        tail.append(event)
+    reach(CrashPoint.REPLAY, "after")
+    return Loaded(state, used, len(tail), tuple(skipped), tuple(tail))
+
+
+def _chained(event: Event, head: Head) -> Head:
+    if event.seq != head.seq + 1 or chain_hash(head.hash, column_values(event)) != event.hash:
+        raise LogCorrupt(
+            f"session {event.session_id!r}: event {event.seq} does not follow event {head.seq}; run `agentlab verify` to see where"
+        )
+    return Head(event.seq, event.hash)
+
+
+def read_checkpoint(log: Log, blobs: Blobs, pointer: Pointer) -> State:
+    """The state that a checkpoint stores, verified against the log.
+
+    Raises:
+        CheckpointError: the pointer, the event or the blob do not agree; the message says which.
+        CheckpointTooNew: a newer schema_version.
+    """
+    event = next(iter(log.replay(pointer.seq, pointer.seq)), None)
+    if event is None or event.type != "checkpoint_written":
+        raise CheckpointError(f"the pointer names event {pointer.seq}, which is no checkpoint")
+    return checkpoint_state(event, blobs)
+
+
+def checkpoint_state(event: Event, blobs: Blobs) -> State:
+    """The state that a ``checkpoint_written`` event refers to.
+
+    Raises:
+        CheckpointError, CheckpointTooNew: as in :func:`read_checkpoint`.
+    """
+    payload = event.payload
+    version = payload["schema_version"]
+    if not isinstance(version, int) or version > STATE_SCHEMA_VERSION:
+        raise CheckpointTooNew(
+            f"checkpoint {event.seq} has schema_version {version!r}; this agentlab reads up to {STATE_SCHEMA_VERSION}:"
+            " install the newer version that wrote it"
+        )
+    try:
+        data: Any = parse(blobs.get(payload["state"]).decode())
+    except (AgentlabError, UnicodeDecodeError) as error:
+        raise CheckpointError(f"checkpoint {event.seq}: its state can not be read: {error}") from None
+    state = state_from_json(data)
+    if state.seq != payload["cursor"] or state.hash != payload["cursor_hash"]:
+        raise CheckpointError(f"checkpoint {event.seq}: its state is not the one at event {payload['cursor']}")
+    return state
+
+
+def opening(
+    loaded: Loaded,
+    *,
+    process: Mapping[str, Any],
+    baseline: Mapping[str, Any],
+    reason: str,
+    death: Mapping[str, Any] | None,
+    marks: Sequence[Draft],
+    death_id: str,
+) -> list[Draft]:
+    """The drafts that open an incarnation: what is known of the death before, ``harness_woken``, changes, marks."""
+    state = loaded.state
+    drafts: list[Draft] = []
+    if death is not None and state.incarnation:
+        notice = {k: v for k, v in death.items() if v is not None}
+        drafts.append(Draft("harness_died", {"id": death_id, "incarnation": state.incarnation, "pid": 0, **notice}))
+    woken: dict[str, Any] = {
+        "process": dict(process),
+        "baseline": dict(baseline),
+        "reason": reason,
+        "cursor": loaded.checkpoint.cursor if loaded.checkpoint else 0,
+    }
+    if loaded.checkpoint is not None:
+        woken["checkpoint_seq"] = loaded.checkpoint.seq
+    if state.incarnation:
+        woken["previous"] = {"incarnation": state.incarnation, "process": dict(state.process)}
+    drafts.append(Draft("harness_woken", woken))
+    drafts += [Draft("checkpoint_skipped", {"checkpoint_seq": seq, "reason": why}) for seq, why in loaded.skipped]
+    changed = sorted(k for k in {*state.baseline, *baseline} if state.baseline.get(k) != baseline.get(k))
+    if changed and state.incarnation:
+        before = {k: state.baseline.get(k) for k in changed}
+        after = {k: baseline.get(k) for k in changed}
+        drafts.append(Draft("baseline_changed", {"fields": changed, "before": before, "after": after}))
+    return [*drafts, *marks]
+
+
+def wake_reason(state: State, takeover: bool) -> str:
+    """Why an incarnation opens: ``start``, ``resume`` after a rest, ``takeover``, or ``crash``."""
+    if takeover:
+        return "takeover"
+    if state.incarnation == 0:
+        return "start"
+    return "resume" if state.control.rested else "crash"
+
+
+def with_incarnation(state: State, incarnation: int) -> State:
+    """The state under which drafts of a new incarnation are sealed."""
+    return replace(state, incarnation=incarnation)

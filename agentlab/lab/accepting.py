@@ -1,0 +1,105 @@
+"""Accepting a task: define it, find it a session id, and put it into the log before any work on it begins."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from agentlab.definition import Definition, Limits, PolicySpec
+from agentlab.errors import BadDefinition, UserError
+from agentlab.events import GENESIS, Draft, canonical
+from agentlab.harness.baseline import baseline
+from agentlab.harness.recorder import Recorder
+from agentlab.harness.redact import Redactor
+from agentlab.policies import due, facts_at_start, parse_policy
+from agentlab.ports import Log
+from agentlab.session.state import State
+
+if TYPE_CHECKING:
+    from agentlab.authoring import Task
+    from agentlab.lab.lab import Lab
+
+INLINE_LIMIT = 32 * 1024
+
+
+def accept(lab: Lab, task: str | Task, session_id: str | None, model: Any, overrides: dict[str, Any]) -> tuple[Log, Definition]:
+    """A new log whose first event is the accepted task.
+
+    Raises:
+        UserError: whatever makes the task, the model, the policy or the id unusable; nothing was written.
+    """
+    from agentlab import authoring
+
+    named = authoring.task(task) if isinstance(task, str) else task
+    overrides = dict(overrides)
+    if isinstance(overrides.get("policy"), str):
+        overrides["policy"] = parse_policy(overrides["policy"])
+    if isinstance(overrides.get("limits"), Mapping):
+        overrides["limits"] = _limits(named, overrides["limits"])
+    definition, dump, signature = named.define(lab.store.blobs.put, model=model, **overrides)
+    check_policy(definition.policy)
+    given: dict[str, Any] = {"goal": definition.goal, "task": definition.task}
+    if dump is not None:
+        given["dump"] = lab.store.blobs.put(dump)
+        given["signature"] = signature
+    log = _new_log(lab, definition, session_id)
+    _begin(lab, log, definition, given)
+    return log, definition
+
+
+def check_policy(policy: PolicySpec) -> None:
+    """Refuse a policy that does not exist or misses a number.
+
+    Raises:
+        UnknownName, BadDefinition: which one, and what it needs.
+    """
+    try:
+        due(policy, facts_at_start())
+    except KeyError as error:
+        raise BadDefinition(f"policy {policy.kind!r} needs the argument {error}") from None
+
+
+def _limits(task: Any, changes: Mapping[str, Any]) -> Limits:
+    base = task.limits if isinstance(task.limits, Limits) else Limits(**dict(task.limits or {}))
+    try:
+        return replace(base, **changes)
+    except TypeError as error:
+        raise BadDefinition(f"limits: {error}; see agentlab.Limits for their names") from None
+
+
+def _new_log(lab: Lab, definition: Definition, session_id: str | None) -> Log:
+    if session_id is not None:
+        return lab.store.create(session_id, definition.durability)
+    taken = set(lab.store.sessions())
+    number = 1
+    while True:  # somebody else may take the same number at the same time: creating is exclusive
+        candidate = f"{definition.task}-{number}"
+        if candidate not in taken:
+            try:
+                return lab.store.create(candidate, definition.durability)
+            except UserError:
+                if candidate not in lab.store.sessions():
+                    raise
+        number += 1
+
+
+def _begin(lab: Lab, log: Log, definition: Definition, given: Mapping[str, Any]) -> None:
+    data = definition.to_json()
+    text = canonical(data)
+    shown: Any = data
+    if len(text) > INLINE_LIMIT:
+        raw = text.encode()
+        shown = {"$blob": lab.store.blobs.put(raw), "$bytes": len(raw), "$preview": text[:1024]}
+    payload = {
+        "definition": shown,
+        "baseline": baseline(definition),
+        "input": dict(given),
+        "steps": data["steps"],
+        "limits": data["limits"],
+    }
+    recorder = Recorder(
+        log, lab.store.blobs, State(hash=GENESIS), 0, lab.clock, lab.ids, Redactor.from_environment(os.environ)
+    )
+    recorder.commit((Draft("session_started", payload),))

@@ -1,0 +1,124 @@
+"""The lab: a folder where sessions live, and the verbs that begin or find them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentlab.clock import Clock, SystemClock
+from agentlab.errors import BadLab
+from agentlab.events import Draft
+from agentlab.faults.spec import Fault, parse_fault
+from agentlab.ids import Ids, RandomIds
+from agentlab.lab.accepting import accept
+from agentlab.lab.session import Session
+from agentlab.log.store import ParquetStore
+from agentlab.supervisor.client import Supervisor
+
+if TYPE_CHECKING:
+    from agentlab.authoring import Task
+
+DEFAULT = Path("lab")
+
+
+class Lab:
+    """A folder of sessions.
+
+    Opening, listing and reading a lab never runs anything from it, whoever made it.
+
+    Raises:
+        BadLab: the path is a file, can not be written, or the disk is full.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] = DEFAULT, *, clock: Clock | None = None, ids: Ids | None = None) -> None:
+        self.path = Path(path).expanduser().absolute()
+        self.clock = clock or SystemClock()
+        self.ids = ids or RandomIds()
+        if self.path.exists() and not self.path.is_dir():
+            raise BadLab(f"{self.path} is a file; a lab is a folder: name another path")
+        self.store = ParquetStore(self.path)
+        self._supervisor: Supervisor | None = None
+        self._sessions: dict[str, Session] = {}
+
+    @property
+    def supervisor(self) -> Supervisor:
+        """The owner's end of the keeper, started when the first harness is."""
+        if self._supervisor is None:
+            self._supervisor = Supervisor(self.path)
+        return self._supervisor
+
+    def create(
+        self,
+        task: str | Task,
+        *,
+        session_id: str | None = None,
+        model: Any = None,
+        crash: Sequence[str | Fault] = (),
+        seed: int | None = None,
+        **overrides: Any,
+    ) -> Session:
+        """Accept a task: it is in the log before any work on it begins. Nothing runs yet.
+
+        ``crash`` are faults in words (``harness@tool_result``) or data; ``overrides`` replace fields of the task
+        (``policy``, ``limits``, ``params``, ``scheme``, ``strategy``, ``durability``, ``goal`` …).
+
+        Raises:
+            UnknownName: no such task, model, policy or crash point.
+            BadDefinition, NotPortable: the task can not be run as declared.
+            BadSessionId, UserError: the id can not be used, or exists.
+            StorageFailed: the lab could not take it.
+        """
+        faults = [f if isinstance(f, Fault) else parse_fault(f, f"f{i}") for i, f in enumerate(crash, 1)]
+        log, _ = accept(self, task, session_id, model, overrides)
+        session = Session(self, log)
+        self._sessions[log.session_id] = session
+        if faults:
+            schedule = [fault.to_json() for fault in faults]
+            session.add_input(Draft("fault_armed", {"id": self.ids.new("a"), "schedule": schedule, "seed": seed}))
+        return session
+
+    def run(self, task: str | Task, *, background: bool = False, timeout_s: float | None = None, **options: Any) -> Session:
+        """Create a session and drive it until it rests; with ``background`` return at once.
+
+        Options are those of :meth:`create`. Harness and sandbox end with this process; the session goes on with
+        :meth:`Session.wake`.
+        """
+        session = self.create(task, **options)
+        session.start()
+        if not background:
+            session.wait(timeout_s)
+        return session
+
+    def session(self, session_id: str) -> Session:
+        """An existing session.
+
+        Raises:
+            UnknownName: no such session (near matches in the message).
+        """
+        found = self._sessions.get(session_id)
+        if found is None:
+            found = Session(self, self.store.open(session_id))
+            self._sessions[session_id] = found
+        return found
+
+    def sessions(self) -> list[Session]:
+        """All sessions, sorted by id."""
+        return [self.session(session_id) for session_id in self.store.sessions()]
+
+    def close(self) -> None:
+        """End every harness and sandbox that this process started. Sessions stay and can be woken."""
+        if self._supervisor is not None:
+            self._supervisor.close()
+            self._supervisor = None
+
+    def __enter__(self) -> Lab:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Lab({os.path.relpath(self.path)!r})"
+

@@ -1,0 +1,141 @@
+"""Locate: where is it, what did the step before do, what failed; each verdict with its evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from agentlab import process
+from agentlab.definition import Definition
+from agentlab.events import Event, iso
+from agentlab.session.recovery import next_step
+from agentlab.session.state import Call, State
+
+SILENT_S = 30.0
+"""Seconds without an event after which a living harness counts as making no progress."""
+
+CONDITIONS = (
+    "not_started", "harness_dead", "no_progress", "waiting_for_model", "tool_running", "tool_hung", "sandbox_dead",
+    "waiting_for_person", "waiting_for_budget", "waiting_in_queue", "paused", "working", "ended", "unknown",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """Where a session is.
+
+    ``condition`` is one of :data:`CONDITIONS`; ``evidence`` says what it rests on; ``before`` is the newest decision
+    and result before it; ``error`` the newest error with its event number; ``next`` says what to do.
+    """
+
+    session_id: str
+    condition: str
+    evidence: tuple[str, ...]
+    step: str | None
+    last_event: int
+    before: str
+    error: str
+    next: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The finding as plain data."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [f"{self.session_id}: {self.condition.replace('_', ' ')}" + (f" at step {self.step}" if self.step else "")]
+        lines += [f"  because {e}" for e in self.evidence]
+        lines += [f"  before: {self.before}"] if self.before else []
+        lines += [f"  error: {self.error}"] if self.error else []
+        return "\n".join([*lines, f"  next: {self.next}"])
+
+
+def locate(
+    state: State, definition: Definition, before: Event | None, error: Event | None, now_us: int, last: Event | None
+) -> Located:
+    """The finding for a state. ``before`` is the newest decision or result, ``error`` the newest error event."""
+    condition, evidence, following = _condition(state, definition, now_us)
+    if last is not None:
+        evidence = (*evidence, f"the newest event is {last.seq} ({last.type})")
+    return Located(
+        session_id=state.session_id,
+        condition=condition,
+        evidence=evidence,
+        step=next_step(state),
+        last_event=state.seq,
+        before=_described(before),
+        error=_described(error),
+        next=following,
+    )
+
+
+def _described(event: Event | None) -> str:
+    if event is None:
+        return ""
+    said = event.payload.get("action") or event.payload.get("summary") or event.payload.get("message") or ""
+    tool = f" {event.tool_name}" if event.tool_name else ""
+    return f"event {event.seq} {event.type}{tool}: {str(said)[:200]}"
+
+
+_Finding = tuple[str, tuple[str, ...], str]
+
+
+def _condition(state: State, definition: Definition, now_us: int) -> _Finding:
+    control = state.control
+    if control.status == "ended":
+        return "ended", (f"session_ended says {control.outcome}",), "read the result, or fork it"
+    if control.status == "waiting":
+        question = str(control.question.get("question", ""))
+        return "waiting_for_person", (f"event {control.question_seq} asks: {question}",), _answer(control.question)
+    if control.status == "paused":
+        if control.reason == "budget":
+            return "waiting_for_budget", ("session_paused says budget",), "extend the budget, then wake"
+        if control.reason == "queue":
+            return "waiting_in_queue", ("session_paused says queue",), "wait for a free place"
+        return "paused", (f"session_paused says {control.reason}",), "wake it"
+    if not state.incarnation:
+        return "not_started", ("no harness has opened the session",), "run or wake it"
+    return _driven(state, definition, now_us)
+
+
+def _answer(question: Mapping[str, Any]) -> str:
+    kind = question.get("kind")
+    if kind == "effect":
+        return f"settle {question.get('key')} with done, retry or skip"
+    return "approve or deny" if kind == "approval" else "reply"
+
+
+def _driven(state: State, definition: Definition, now_us: int) -> _Finding:
+    alive = process.liveness(state.process)
+    pid = state.process.get("pid")
+    if alive == "unknown":
+        return "unknown", (f"its harness runs on host {state.process.get('host')!r}",), "look there"
+    if alive == "dead":
+        if state.control.pause_id:
+            return "paused", (f"a pause was asked for: {state.control.pause_reason}", f"process {pid} is gone"), "wake it"
+        return "harness_dead", (f"process {pid} with its start time is gone",), "wake it"
+    age = max(0.0, (now_us - state.ts) / 1e6)
+    stopped = process.stopped(int(state.process["pid"]))
+    living = f"process {pid} is alive"
+    if stopped:
+        return "no_progress", (f"process {pid} is stopped (SIGSTOP)",), "continue or kill the harness"
+    record = state.sandbox.record
+    if record and state.sandbox.status in ("ready", "provisioned") and process.liveness(record) == "dead":
+        return "sandbox_dead", (f"sandbox process {record.get('pid')} is gone", living), "nothing: the harness restores it"
+    if state.model.request_id:
+        return "waiting_for_model", (f"model_request {state.model.request_seq} has no answer since {iso(state.ts)}", living), "wait"
+    if state.calls:
+        return _in_call(state, state.calls[0], definition, now_us, living)
+    if age > SILENT_S:
+        return "no_progress", (f"no event for {age:.0f} s", living), "look at its output in run/, or kill the harness"
+    return "working", (living,), "wait"
+
+
+def _in_call(state: State, call: Call, definition: Definition, now_us: int, living: str) -> _Finding:
+    tool = definition.tool(call.tool)
+    limit = tool.timeout_s if tool is not None else 60.0
+    waited = max(0.0, (now_us - max(state.ts, call.not_before_us)) / 1e6)
+    what = f"{call.tool} ({call.call_id}) has no result, asked for in event {call.seq}"
+    if waited > limit:
+        return "tool_hung", (what, f"{waited:.0f} s exceed its limit of {limit:g} s", living), "kill the sandbox or the harness"
+    return "tool_running", (what, living), "wait"

@@ -1,0 +1,368 @@
+"""A session: a log with verbs. It holds no truth of its own; every answer is folded from the log when asked."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentlab import process
+from agentlab.definition import Definition
+from agentlab.errors import BadDefinition, UnknownName, UserError
+from agentlab.events import GENESIS, Draft, Event, Head, resolve, verify_chain
+from agentlab.harness.assembly import definition_of
+from agentlab.harness.trust import require_trust
+from agentlab.lab.inputs import append_input
+from agentlab.lab.locate import Located, locate
+from agentlab.lab.reader import Reader
+from agentlab.lab.status import Status, status_of
+from agentlab.log.paths import folder_name
+from agentlab.ports import Log
+from agentlab.sandbox.snapshot import Entry, decode
+from agentlab.session.commands import Command
+from agentlab.session.decide import Run, decide
+from agentlab.session.state import State
+from agentlab.supervisor.liveness import ensure_free
+from agentlab.supervisor.liveness import takeover as take_over
+
+if TYPE_CHECKING:
+    from agentlab.lab.lab import Lab
+
+RESTING = ("paused", "waiting", "ended")
+POLL_S = 0.02
+
+
+class Session:
+    """One session of a lab. Its verbs append inputs or start a harness; reading it never changes it."""
+
+    def __init__(self, lab: Lab, log: Log) -> None:
+        self.lab = lab
+        self.log = log
+        self._reader = Reader(log, lab.store.blobs)
+        self._definition: Definition | None = None
+        self._crash_loop = False
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self.log.session_id
+
+    # --- reading ---------------------------------------------------------------------------------------------------
+
+    @property
+    def state(self) -> State:
+        """The folded state as of now."""
+        return self._reader.state
+
+    @property
+    def definition(self) -> Definition:
+        """What the session runs."""
+        if self._definition is None:
+            self._definition, _ = definition_of(self.log, self.lab.store.blobs, self.state)
+        return self._definition
+
+    def events(self) -> list[Event]:
+        """All events, in order."""
+        return list(self.log.replay(1))
+
+    def replay(self, from_seq: int = 1, to_seq: int | None = None) -> Iterator[Event]:
+        """Events from ``from_seq`` on, in order."""
+        return self.log.replay(from_seq, to_seq)
+
+    def status(self) -> Status:
+        """Where the session is, in one row; a vanished harness reads as crashed, never as running."""
+        return status_of(self.state)
+
+    def plan(self) -> Command:
+        """The next command of the harness, described and not done."""
+        return decide(self.state, Run.of(self.definition))
+
+    def locate(self) -> Located:
+        """Where it is, what the step before did, what failed, each with evidence."""
+        before = error = last = None
+        for event in self.log.replay(max(1, self.state.seq - 400)):
+            last = event
+            if event.type in ("decision", "tool_result"):
+                before = event
+            if event.error is not None:
+                error = event
+        return locate(self.state, self.definition, before, error, self.lab.clock.now_us(), last)
+
+    def verify(self) -> Head:
+        """Check every row's hash from the first on; the verified head.
+
+        Raises:
+            LogCorrupt: which event does not match. A removed newest commit can not be seen without a head that was
+                kept elsewhere; the return value is one to keep.
+        """
+        return verify_chain(self.log.replay(1), Head(0, GENESIS))
+
+    @property
+    def result(self) -> dict[str, Any] | None:
+        """What ``session_ended`` says (outcome, result, totals, steps), None before the end."""
+        for event in self.log.replay(max(1, self.state.seq - 50)):
+            if event.type == "session_ended":
+                return dict(event.payload)
+        return None
+
+    def files(self) -> dict[str, int]:
+        """Paths and sizes in bytes of the workspace as the newest snapshot holds it."""
+        return {entry.path: entry.size for entry in self._manifest() if entry.kind == "file"}
+
+    def read_file(self, path: str) -> bytes:
+        """A file of the workspace as the newest snapshot holds it.
+
+        Raises:
+            UnknownName: no such file in it.
+        """
+        found = {entry.path: entry for entry in self._manifest() if entry.kind == "file"}
+        if path not in found:
+            raise UnknownName("file", path, found)
+        return self.lab.store.blobs.get(found[path].ref)
+
+    def _manifest(self) -> list[Entry]:
+        digest = self.state.sandbox.snapshot
+        return list(decode(self.lab.store.blobs.get(digest))) if digest else []
+
+    def content(self, event: Event) -> Any:
+        """An event's payload with spilled values fetched."""
+        return resolve(dict(event.payload), self.lab.store.blobs.get)
+
+    # --- driving ---------------------------------------------------------------------------------------------------
+
+    def add_input(self, *drafts: Draft) -> tuple[Event, ...]:
+        """Append inputs."""
+        return append_input(self.log, drafts, self.lab.clock, self.lab.ids)
+
+    def start(self, *, takeover: bool = False, trust: bool = False, restart: bool = True) -> None:
+        """Start a harness and return at once.
+
+        Raises:
+            SessionBusy: a harness is alive and ``takeover`` is False.
+            NotTrusted: it would run pickled code of another owner.
+        """
+        first = next(iter(self.log.replay(1, 1)))
+        require_trust(first.payload["input"], self.lab.store.blobs, trust)
+        self._free(takeover)
+        argv = [sys.executable, "-m", "agentlab.harness.child", "--lab", str(self.lab.path), "--session", self.id]
+        argv += ["--trust"] if trust else []
+        argv += ["--takeover"] if takeover else []
+        self._crash_loop = False
+        (self.lab.path / "run").mkdir(exist_ok=True)
+        self.lab.supervisor.start(self.id, argv, log_path=self._output, restart=restart)
+
+    @property
+    def _output(self) -> Path:
+        """Where the harness's own words go (its standard output and error)."""
+        return self.lab.path / "run" / f"{folder_name(self.id)}.log"
+
+    def _free(self, takeover: bool) -> None:
+        state = self.state
+        if not state.incarnation or not state.process or state.control.status == "ended":
+            return
+        if takeover:
+            take_over(dict(state.process), self.id, self.lab.path)
+        else:
+            ensure_free(dict(state.process), self.id, self.lab.path)
+
+    def wake(
+        self,
+        *,
+        model: str | None = None,
+        takeover: bool = False,
+        trust: bool = False,
+        background: bool = False,
+        timeout_s: float | None = None,
+    ) -> Session:
+        """A harness takes the session up after its cursor; waits until it rests unless ``background``.
+
+        Raises:
+            UserError: the session has ended; a question is open; or as :meth:`start`.
+        """
+        state = self.state
+        if state.control.status == "ended":
+            raise UserError(f"session {self.id!r} has ended ({state.control.outcome}): there is nothing to wake; fork it to go on")
+        if state.control.status == "waiting":
+            raise UserError(
+                f"session {self.id!r} waits for a person: {state.control.question.get('question')}; answer with reply, approve,"
+                " deny or settle, then wake it"
+            )
+        resume = {"id": self.lab.ids.new("i"), "mode": "run", **({"model": model} if model else {})}
+        if state.control.status == "paused" or state.control.pause_id or model:
+            self.add_input(Draft("resume_requested", resume))
+            self._definition = None
+        if not self._lingers():
+            self.start(takeover=takeover, trust=trust)
+        if not background:
+            self.wait(timeout_s)
+        return self
+
+    def _lingers(self) -> bool:
+        """Whether the harness is alive and waits for its next single step."""
+        return self.lab.supervisor.alive(self.id) and process.liveness(self.state.process) == "alive"
+
+    def step(self, timeout_s: float | None = 120.0) -> list[Event]:
+        """Exactly one command of the harness; the events it gave.
+
+        Raises:
+            UserError: the session has ended, or waits for a person.
+        """
+        state = self.state
+        if state.control.status in ("ended", "waiting"):
+            return self.wake()._new_events(state.seq)
+        self.add_input(Draft("resume_requested", {"id": self.lab.ids.new("i"), "mode": "step"}))
+        if not self._lingers():
+            self.start()
+        self._await(lambda s: s.control.status in RESTING and s.seq > state.seq + 1, timeout_s)
+        return self._new_events(state.seq)
+
+    def _new_events(self, after: int) -> list[Event]:
+        return list(self.log.replay(after + 1))
+
+    def pause(self, reason: str = "by hand", *, now: bool = False) -> None:
+        """Ask for a pause at the next safe point; ``now`` also cuts the command in progress."""
+        mode = "now" if now else "safe"
+        self.add_input(Draft("pause_requested", {"id": self.lab.ids.new("i"), "reason": reason, "mode": mode}))
+        if now:
+            with contextlib.suppress(UserError):
+                self.lab.supervisor.stop(self.id, signal.SIGTERM)
+
+    def checkpoint(self, label: str = "") -> None:
+        """Ask for a checkpoint by hand."""
+        self.add_input(Draft("checkpoint_requested", {"id": self.lab.ids.new("i"), "label": label}))
+
+    def kill(self, target: str = "harness") -> str:
+        """Kill harness or sandbox for real (SIGKILL, start time checked); says what was killed.
+
+        ``sandbox`` also deletes the working folder and results not yet taken; ``sandbox-process`` keeps the folder.
+
+        Raises:
+            UnknownName: no such target.
+            UserError: it is not alive.
+        """
+        if target not in ("harness", "sandbox", "sandbox-process"):
+            raise UnknownName("target", target, ("harness", "sandbox", "sandbox-process"))
+        state = self.state
+        record = dict(state.process if target == "harness" else state.sandbox.record)
+        if not record or process.liveness(record) != "alive":
+            raise UserError(f"session {self.id!r} has no living {target}: {self.status()}")
+        if target == "harness":
+            process.send_signal(record, signal.SIGKILL)
+            process.await_death(record)
+        else:
+            from agentlab.sandbox.killing import kill_sandbox
+
+            kill_sandbox(record, keep_folder=target == "sandbox-process")
+        mark = {"id": self.lab.ids.new("i"), "fault": "by hand", "target": target, "action": "kill"}
+        self.add_input(Draft("fault_injected", mark))
+        return f"{target} of {self.id} (pid {record['pid']})"
+
+    def reply(self, text: str) -> None:
+        """Answer the open question."""
+        self._answer("user_reply", {"text": text})
+
+    def approve(self, note: str = "") -> None:
+        """Approve what the open question asks."""
+        self._answer("approval_given", {"note": note})
+
+    def deny(self, note: str = "") -> None:
+        """Deny what the open question asks."""
+        self._answer("approval_denied", {"note": note})
+
+    def _answer(self, kind: str, payload: dict[str, Any]) -> None:
+        control = self.state.control
+        if control.status != "waiting":
+            raise UserError(f"session {self.id!r} asks nothing now: {self.status()}")
+        self.add_input(Draft(kind, {"id": self.lab.ids.new("i"), "question_seq": control.question_seq, **payload}))
+
+    def settle(self, key: str, decision: str) -> None:
+        """Decide on an effect in doubt: ``done``, ``retry`` or ``skip``.
+
+        Raises:
+            UnknownName, BadDefinition: no such effect in doubt, or no such decision.
+        """
+        doubtful = [call.key for call in self.state.calls if call.status == "in_doubt"]
+        if key not in doubtful:
+            raise UnknownName("effect in doubt", key, doubtful)
+        if decision not in ("done", "retry", "skip"):
+            raise BadDefinition(f"settle with done, retry or skip, not {decision!r}")
+        self.add_input(Draft("effect_settled", {"id": self.lab.ids.new("i"), "key": key, "decision": decision}))
+
+    def extend(self, dimension: str, limit: int) -> None:
+        """Set an absolute new budget limit for a dimension."""
+        version = self.state.budget.versions.get(dimension, 0)
+        payload = {"id": self.lab.ids.new("i"), "dimension": dimension, "limit": limit, "expected_version": version}
+        self.add_input(Draft("budget_extended", payload))
+
+    # --- waiting ---------------------------------------------------------------------------------------------------
+
+    def wait(self, timeout_s: float | None = None, on_events: Callable[[Sequence[Event]], None] | None = None) -> Status:
+        """Wait until the session rests and its harness has left; in short waits, so that an interrupt works.
+
+        Raises:
+            TimeoutError: it does not rest within ``timeout_s`` seconds; it goes on in the background.
+        """
+        self._await(self._rests, timeout_s, on_events)
+        return self.status()
+
+    def _rests(self, state: State) -> bool:
+        if state.control.status in RESTING:
+            lingering = state.control.status == "paused" and state.control.reason == "step"
+            return lingering or not self.lab.supervisor.alive(self.id)
+        return False
+
+    def _await(
+        self,
+        done: Callable[[State], bool],
+        timeout_s: float | None,
+        on_events: Callable[[Sequence[Event]], None] | None = None,
+    ) -> None:
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while True:
+            state, fresh = self._reader.look()
+            if fresh and on_events is not None:
+                on_events(fresh)
+            if done(state):
+                return
+            if not self.lab.supervisor.alive(self.id):
+                state, fresh = self._reader.look()
+                if fresh and on_events is not None:
+                    on_events(fresh)
+                if done(state):
+                    return
+                self._gone()
+                return
+            if deadline is not None and time.monotonic() > deadline:
+                raise TimeoutError(f"session {self.id!r} does not rest within {timeout_s} s; it goes on in the background")
+            time.sleep(POLL_S)
+
+    def _gone(self) -> None:
+        """The keeper gave up on this session: say so in the log, as an input, so that the next wake begins clean."""
+        state = self.state
+        if state.control.status in RESTING or state.control.pause_id:
+            return
+        exit_ = self.lab.supervisor.wait_exit(self.id, timeout=1.0)
+        if exit_ is not None and exit_.crash_loop:
+            payload = {"id": self.lab.ids.new("i"), "reason": "crash_loop", "mode": "now"}
+            self.add_input(Draft("pause_requested", payload))
+        elif exit_ is not None and exit_.code not in (0, None):
+            raise UserError(f"the harness of {self.id!r} did not start: {self._said()}")
+
+    def _said(self) -> str:
+        try:
+            lines = self._output.read_text(errors="replace").strip().splitlines()
+        except OSError:
+            return "it left no word"
+        return lines[-1].removeprefix("agentlab: ") if lines else "it left no word"
+
+    def to_json(self) -> dict[str, Any]:
+        """The session's status as plain data."""
+        return self.status().to_json()
+
+    def __repr__(self) -> str:
+        return f"Session({json.dumps(self.id)})"

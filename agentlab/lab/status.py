@@ -1,0 +1,69 @@
+"""Where a session is, derived when asked: from its folded state and from whether its harness lives."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from agentlab import process
+from agentlab.session.recovery import done_steps, next_step
+from agentlab.session.state import State
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A session's status in one row.
+
+    ``status``: *new*, *running*, *paused*, *waiting* (for a person), *completed*, *failed*, *crashed* (its harness
+    is gone; it can be woken) or *unknown* (driven on another host). ``step`` is the id of the step in progress.
+    """
+
+    session_id: str
+    status: str
+    reason: str
+    step: str | None
+    steps_done: int
+    steps: int
+    events: int
+    turns: int
+    crashes: int
+    resumable: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """The status as plain data."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        where = f", step {self.step}" if self.step and self.status not in ("completed", "failed") else ""
+        why = f" ({self.reason})" if self.reason and self.reason != self.status else ""
+        return f"{self.session_id}: {self.status}{why}{where}, {self.steps_done} of {self.steps} steps done, {self.events} events"
+
+
+def status_of(state: State) -> Status:
+    """The status that a state and the machine's processes imply."""
+    control = state.control
+    word, reason = control.status, control.reason
+    if word == "ended":
+        word, reason = control.outcome, ""
+    elif word in ("running", "new") and state.incarnation:
+        alive = process.liveness(state.process)
+        if alive == "unknown":
+            word, reason = "unknown", f"last driven on host {state.process.get('host')}"
+        elif alive == "dead" and control.pause_id:
+            word, reason = "paused", control.pause_reason
+        elif alive == "dead" and not control.rested:
+            word, reason = "crashed", "its harness is gone; wake it"
+    elif word == "waiting":
+        reason = str(control.question.get("question", ""))
+    return Status(
+        session_id=state.session_id,
+        status=word,
+        reason=reason,
+        step=next_step(state),
+        steps_done=len(done_steps(state)),
+        steps=len(state.plan.steps),
+        events=state.seq,
+        turns=state.turns,
+        crashes=state.recovery.crashes,
+        resumable=word in ("paused", "crashed", "new", "waiting"),
+    )

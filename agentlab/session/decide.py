@@ -1,0 +1,214 @@
+"""``decide(state, run) -> Command``: what to do next, as one pure function of the folded state.
+
+Every end is looked at before anything is done: ended or paused, a pause that was asked for, a recovery that is
+not finished, a checkpoint that is due, calls without a result, validators, limits. Only then the model is asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from agentlab import budget
+from agentlab.context import keep_from_round, needs_compaction
+from agentlab.definition import Definition, ToolSpec
+from agentlab.policies import Facts, due
+from agentlab.session import commands as c
+from agentlab.session.recovery import decide_recovery, decide_sandbox
+from agentlab.session.state import Call, State
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What stays the same while a session runs: its definition, with tools looked up by name."""
+
+    definition: Definition
+    tools: dict[str, ToolSpec]
+
+    @classmethod
+    def of(cls, definition: Definition) -> Run:
+        return cls(definition, {tool.name: tool for tool in definition.tools})
+
+
+def decide(state: State, run: Run) -> c.Command:
+    """The next command. Pure: the same state and definition give the same command."""
+    control = state.control
+    if control.status in ("ended", "paused", "waiting"):
+        return c.Rest(control.status)
+    if control.mode == "step" and state.seq > control.resumed_at:
+        return c.Pause("step")
+    if control.pause_id:
+        return _checkpoint(state, run, pausing=True) or c.Pause("requested", control.pause_reason)
+    if state.model.gave_up:
+        return _pause(state, run, "model", state.model.gave_up)
+    recovering = decide_recovery(state, run.definition)
+    if recovering is not None:
+        return recovering
+    if state.plan.attempt == 0:
+        return c.StartAttempt(1)
+    return (
+        _checkpoint(state, run)
+        or decide_sandbox(state, run.definition)
+        or _calls(state, run)
+        or _step(state, run)
+        or _task(state, run)
+        or _limits(state, run)
+        or _ask(state, run)
+    )
+
+
+def facts(state: State, *, effect_next: bool = False, pausing: bool = False) -> Facts:
+    """What checkpoint triggers may know of a state."""
+    since = state.checkpoint.ts or state.started_ts
+    step = state.step
+    return Facts(
+        events=state.seq - state.checkpoint.seq,
+        steps=state.checkpoint.steps_since,
+        seconds=max(0.0, (state.ts - since) / 1e6),
+        milestone=state.checkpoint.milestone,
+        large_result=state.checkpoint.large_result,
+        effect_next=effect_next,
+        pausing=pausing,
+        step_kind=step.kind if step else "",
+        unsnapshotted=len(state.sandbox.since_snapshot),
+        checkpoint_cost_s=state.checkpoint.last_cost_ms / 1000,
+        crashes=state.recovery.crashes,
+        running_s=max(0.0, (state.ts - state.started_ts) / 1e6),
+    )
+
+
+def _checkpoint(state: State, run: Run, *, effect_next: bool = False, pausing: bool = False) -> c.Command | None:
+    requested = state.checkpoint.requested
+    if requested is not None:
+        return c.WriteCheckpoint("by hand", requested[1], requested[0])
+    reason = due(run.definition.policy, facts(state, effect_next=effect_next, pausing=pausing))
+    return c.WriteCheckpoint(reason) if reason else None
+
+
+def _pause(state: State, run: Run, reason: str, detail: str = "") -> c.Command:
+    return _checkpoint(state, run, pausing=True) or c.Pause(reason, detail)
+
+
+# --- calls ---------------------------------------------------------------------------------------------------------
+
+
+def _calls(state: State, run: Run) -> c.Command | None:
+    if not state.calls:
+        return None
+    call = state.calls[0]
+    tool = run.tools.get(call.tool)
+    if tool is None:
+        near = get_close_matches(call.tool, run.tools, n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else "known: " + ", ".join(sorted(run.tools))
+        return c.AnswerCall(call.call_id, call.tool, False, f"there is no tool {call.tool!r}; {hint}", "unknown_tool")
+    answer = _answer(call, tool)
+    if answer is not None:
+        return answer
+    if call.status == "pending":
+        return c.VerifyEffect(call.call_id, call.tool, call.key)
+    if call.status == "in_doubt":
+        question = f"Did {call.tool} happen? Nobody can tell. Look outside, then settle {call.key}: done, retry or skip."
+        return c.AskPerson(question, "effect", call.call_id, call.key, ("done", "retry", "skip"))
+    if tool.needs_approval and not call.approved:
+        return c.AskPerson(f"May {call.tool} run?", "approval", call.call_id, options=("approve", "deny"))
+    if tool.builtin == "ask_user":
+        options = call.input.get("options")
+        return c.AskPerson(
+            str(call.input.get("question", "")), "question", call.call_id, options=tuple(map(str, options or ()))
+        )
+    if tool.effect == "external":
+        checkpoint = _checkpoint(state, run, effect_next=True)
+        if checkpoint is not None:
+            return checkpoint
+    if tool.builtin is None:
+        spent = {"tool_calls": 1, f"tool:{call.tool}": 1, "cost_microusd": tool.price_microusd or 0}
+        empty = budget.exhausted(state.budget, spent)
+        if empty:
+            return _pause(state, run, "budget", empty)
+    return c.RunCall(call.call_id, call.tool, call.effect, call.tries, call.not_before_us)
+
+
+def _answer(call: Call, tool: ToolSpec) -> c.AnswerCall | None:
+    if call.status == "answered":
+        return c.AnswerCall(call.call_id, call.tool, True, call.last_error)
+    if call.status == "denied":
+        return c.AnswerCall(call.call_id, call.tool, False, "a person denied this call", "denied")
+    if call.status == "settled_done":
+        return c.AnswerCall(call.call_id, call.tool, True, "a person confirmed that this has happened", "settled")
+    if call.status == "settled_skip":
+        return c.AnswerCall(call.call_id, call.tool, False, "a person decided to leave this undone", "skipped")
+    if call.status == "lost" and not tool.repeatable:
+        text = "the sandbox was lost while this ran; it is not run again: check where it stands and decide"
+        return c.AnswerCall(call.call_id, call.tool, False, text, "sandbox_lost")
+    return None
+
+
+# --- steps and the whole task --------------------------------------------------------------------------------------
+
+
+def _step(state: State, run: Run) -> c.Command | None:
+    plan = state.plan
+    if not plan.steps or plan.finished:
+        return None
+    if not plan.started:
+        following = plan.steps[plan.current]
+        return c.StartStep(plan.current + 1, following.id, following.kind, following.title)
+    step = plan.steps[plan.current - 1]
+    if step.validator is not None:
+        if plan.to_validate or plan.claimed or state.responses_unread:
+            return c.ValidateStep(plan.current, step.id)
+        return None
+    if plan.claimed:
+        return c.CompleteStep(plan.current, step.id, plan.claimed)
+    if state.responses_unread:
+        if step.tool is None:
+            return c.CompleteStep(plan.current, step.id, plan.answer or "done")
+        return c.Remind(plan.current, step.id, f"Step {step.id} ends when {step.tool} has succeeded.")
+    return None
+
+
+def _task(state: State, run: Run) -> c.Command | None:
+    plan = state.plan
+    if not (plan.finished or (not plan.steps and state.responses_unread)):
+        return None
+    if run.definition.validator is None or plan.verdict == "satisfied":
+        return c.End("completed")
+    if plan.verdict == "":
+        return c.ValidateTask(plan.attempt)
+    if plan.attempt < run.definition.limits.attempts:
+        return c.StartAttempt(plan.attempt + 1, plan.reasons)
+    return c.End("failed", "; ".join(plan.reasons) or "the validator was not satisfied")
+
+
+# --- ends that limits set ------------------------------------------------------------------------------------------
+
+
+def _limits(state: State, run: Run) -> c.Command | None:
+    limits = run.definition.limits
+    if limits.errors_in_a_row is not None and state.errors_in_a_row >= limits.errors_in_a_row:
+        return _pause(state, run, "errors", f"{state.errors_in_a_row} errors in a row")
+    if limits.max_turns is not None and state.turns - state.control.resumed_turns >= limits.max_turns:
+        return _pause(state, run, "max_turns", f"{state.turns} turns")
+    if limits.rounds_per_step is not None and state.plan.rounds >= limits.rounds_per_step:
+        return _pause(state, run, "rounds", f"{state.plan.rounds} rounds in one step")
+    since = max(state.started_ts, state.control.resumed_ts)
+    if limits.wall_s is not None and (state.ts - since) / 1e6 >= limits.wall_s:
+        return _pause(state, run, "deadline", f"{limits.wall_s} s of wall time")
+    return None
+
+
+def _ask(state: State, run: Run) -> c.Command:
+    limits = run.definition.limits
+    if needs_compaction(state.context, limits.context_tokens // 2):
+        return c.Compact(keep_from_round(state.context, limits.context_tokens // 2))
+    estimate = request_estimate(state, run.definition)
+    empty = budget.exhausted(state.budget, estimate)
+    if empty:
+        return _pause(state, run, "budget", empty)
+    return c.AskModel("act", state.model.not_before_us, estimate["input_tokens"])
+
+
+def request_estimate(state: State, definition: Definition) -> dict[str, int]:
+    """What the next model call is expected to cost at most: input and output tokens."""
+    fixed = (len(definition.system) + len(definition.goal)) // 4 + 120 * len(definition.tools) + 400
+    return {"input_tokens": fixed + state.context.tokens, "output_tokens": definition.limits.max_output_tokens}

@@ -1,0 +1,422 @@
+"""``fold(state, event) -> state``: the meaning of every event, in one pure function.
+
+Handlers return the fields of :class:`~agentlab.session.state.State` that an event changes. Opening, plan, input
+and recovery events are here; model, tool, effect and sandbox events in :mod:`agentlab.session.foldwork`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+from agentlab import budget
+from agentlab.context import MAX_ANCHORS, drop_before, purified
+from agentlab.definition import Limits, step_from_json
+from agentlab.errors import LogCorrupt
+from agentlab.events import KINDS, Event
+from agentlab.session.foldwork import WORK_HANDLERS
+from agentlab.session.state import RECENT_STEPS, State
+
+Changes = dict[str, Any]
+Handler = Callable[[State, Event], Changes]
+
+SEEN_INPUTS = 64
+RESTS = ("session_paused", "session_ended", "question_asked")
+
+
+def fold(state: State, event: Event) -> State:
+    """The state after ``event``.
+
+    Raises:
+        LogCorrupt: a gap, an unknown kind, or a fact or intent of an incarnation that is not the newest.
+    """
+    if event.seq != state.seq + 1:
+        raise LogCorrupt(f"session {event.session_id!r}: event {state.seq + 1} expected, found {event.seq}")
+    kind = KINDS.get(event.type)
+    if kind is None:
+        raise LogCorrupt(f"event {event.seq} is of kind {event.type!r}, which this agentlab does not know")
+    if kind.cls in ("fact", "intent") and event.incarnation != state.incarnation:
+        raise LogCorrupt(
+            f"event {event.seq} ({event.type}) is of incarnation {event.incarnation}, but {state.incarnation} is the newest"
+        )
+    if kind.cls == "input":
+        changes = _input(state, event)
+    else:
+        handler = HANDLERS.get(event.type)
+        changes = handler(state, event) if handler else {}
+        if state.control.rested and event.type not in RESTS:
+            changes["control"] = replace(changes.get("control", state.control), rested=False)
+    return replace(state, seq=event.seq, hash=event.hash, ts=event.ts, **changes)
+
+
+def fold_all(state: State, events: Iterable[Event]) -> State:
+    """:func:`fold` over several events."""
+    for event in events:
+        state = fold(state, event)
+    return state
+
+
+# --- openings ------------------------------------------------------------------------------------------------------
+
+
+def _session_started(state: State, event: Event) -> Changes:
+    payload = event.payload
+    limits = Limits(**payload["limits"]) if "limits" in payload else Limits()
+    steps = tuple(step_from_json(s) for s in payload.get("steps", ()))
+    return {
+        "session_id": event.session_id,
+        "started_ts": event.ts,
+        "baseline": payload["baseline"],
+        "plan": replace(state.plan, steps=steps, source="task" if steps else ""),
+        "budget": budget.from_limits(limits),
+    }
+
+
+def _harness_woken(state: State, event: Event) -> Changes:
+    control = state.control
+    if control.status == "new":
+        control = replace(control, status="running")
+    if control.mode == "step":
+        control = replace(control, resumed_at=event.seq)
+    sandbox = state.sandbox
+    if sandbox.status in ("ready", "provisioned"):
+        sandbox = replace(sandbox, status="unattached")
+    recovery = state.recovery
+    crashed = event.payload["reason"] in ("crash", "takeover")
+    if crashed or (recovery.phase and recovery.phase != "done"):
+        recovery = replace(
+            recovery,
+            phase="needed",
+            cause=event.payload["reason"] if crashed else recovery.cause,
+            started_seq=event.seq,
+            corrections=0,
+            statement="",
+            checkpoint_seq=event.payload.get("checkpoint_seq") or 0,
+            cursor=event.payload["cursor"],
+            replayed=event.seq - 1 - event.payload["cursor"],
+            crashes=recovery.crashes + (1 if crashed else 0),
+            steps_at_crash=state.plan.completed,
+            redone=(),
+        )
+    return {
+        "incarnation": event.incarnation,
+        "process": event.payload["process"],
+        "baseline": event.payload["baseline"],
+        "control": control,
+        "sandbox": sandbox,
+        "recovery": recovery,
+        "model": replace(state.model, request_id="", request_seq=0, purpose="", gave_up=""),
+        "budget": budget.cut(state.budget),
+    }
+
+
+# --- plan ----------------------------------------------------------------------------------------------------------
+
+
+def _plan_set(state: State, event: Event) -> Changes:
+    steps = tuple(step_from_json(s) for s in event.payload["steps"])
+    return {"plan": replace(state.plan, steps=steps, source=event.payload["source"], current=0, started=False)}
+
+
+def _step_started(state: State, event: Event) -> Changes:
+    plan = replace(
+        state.plan, current=event.step or state.plan.current + 1, started=True, rounds=0, claimed="", to_validate=False
+    )
+    return {"plan": plan}
+
+
+def _step_completed(state: State, event: Event) -> Changes:
+    recent = (*state.plan.recent, (event.payload["step_id"], event.seq, event.payload["summary"]))[-RECENT_STEPS:]
+    step = state.step
+    plan = replace(
+        state.plan,
+        completed=state.plan.completed + 1,
+        recent=recent,
+        started=False,
+        claimed="",
+        to_validate=False,
+        finished=state.plan.current >= len(state.plan.steps),
+    )
+    checkpoint = replace(
+        state.checkpoint,
+        steps_since=state.checkpoint.steps_since + 1,
+        milestone=state.checkpoint.milestone or bool(step and (step.milestone or step.validator)),
+    )
+    spent = budget.settle(state.budget, None, {"steps": 1})
+    # A new step starts its own count of errors: the ones before it were overcome.
+    return {"plan": plan, "checkpoint": checkpoint, "budget": spent, "errors_in_a_row": 0, "responses_unread": False}
+
+
+def _step_validated(state: State, event: Event) -> Changes:
+    plan = replace(state.plan, to_validate=False)
+    if event.payload["satisfied"]:
+        return {"plan": plan, "responses_unread": False}
+    told_done = bool(state.plan.claimed) or state.responses_unread
+    changes: Changes = {"plan": replace(plan, claimed=""), "responses_unread": False}
+    if told_done:
+        note = f"Step {event.payload['step_id']} is not done: " + "; ".join(event.payload["reasons"])
+        changes["context"] = replace(state.context, notes=(*state.context.notes, note))
+    return changes
+
+
+def _attempt_started(state: State, event: Event) -> Changes:
+    attempt = event.payload["attempt"]
+    plan = replace(state.plan, attempt=attempt, finished=False, answer="", verdict="", reasons=())
+    if attempt == 1:
+        return {"plan": plan}
+    # Repair or redo: the plan begins again; what stands in the workspace stands.
+    plan = replace(plan, current=0, started=False, claimed="", to_validate=False)
+    note = "The result was checked and is not good yet: " + "; ".join(event.payload.get("reasons", ()))
+    return {"plan": plan, "context": replace(state.context, notes=(*state.context.notes, note)), "responses_unread": False}
+
+
+def _task_validated(state: State, event: Event) -> Changes:
+    verdict = "satisfied" if event.payload["satisfied"] else "unsatisfied"
+    return {"plan": replace(state.plan, verdict=verdict, reasons=tuple(event.payload["reasons"])[:20])}
+
+
+# --- checkpoints and recovery --------------------------------------------------------------------------------------
+
+
+def _checkpoint_written(state: State, event: Event) -> Changes:
+    requested = state.checkpoint.requested
+    if requested is not None and event.payload.get("request_id") == requested[0]:
+        requested = None
+    checkpoint = replace(
+        state.checkpoint,
+        seq=event.seq,
+        cursor=event.payload["cursor"],
+        ts=event.ts,
+        steps_since=0,
+        milestone=False,
+        large_result=False,
+        requested=requested,
+        written=state.checkpoint.written + 1,
+        last_cost_ms=event.duration_ms or 0.0,
+    )
+    chunks = event.payload.get("effect_chunks")
+    if chunks is None:
+        return {"checkpoint": checkpoint}
+    effects = replace(state.effects, recent=(), chunks=tuple((d, n) for d, n in chunks))
+    return {"checkpoint": checkpoint, "effects": effects}
+
+
+def _recovery_started(state: State, event: Event) -> Changes:
+    return {"recovery": replace(state.recovery, phase="sandbox")}
+
+
+def _recovery_step(state: State, event: Event) -> Changes:
+    step = event.payload["step"]
+    if step == "load":
+        return {}
+    if step == "rebuild":
+        note = event.payload.get("detail", {}).get("note", "")
+        open_round = any(b.kind == "response" and b.round == state.context.round for b in state.context.blocks) and bool(
+            state.calls
+        )
+        context = purified(state.context, open_round)
+        return {
+            "context": replace(context, notes=(*context.notes, note)) if note else context,
+            "recovery": replace(state.recovery, phase="verify"),
+            "responses_unread": state.responses_unread and open_round,
+        }
+    if step == "verify":
+        return {"recovery": replace(state.recovery, phase="statement")}
+    return {}
+
+
+def _statement_checked(state: State, event: Event) -> Changes:
+    if event.payload["passed"]:
+        return {"recovery": replace(state.recovery, phase="done", statement="")}
+    corrections = "; ".join(event.payload["corrections"])
+    recovery = replace(state.recovery, statement="", corrections=state.recovery.corrections + 1)
+    note = "Your statement does not agree with the log: " + corrections
+    return {"recovery": recovery, "context": replace(state.context, notes=(*state.context.notes, note))}
+
+
+def _recovery_completed(state: State, event: Event) -> Changes:
+    return {"recovery": replace(state.recovery, phase="")}
+
+
+# --- context, budget, control --------------------------------------------------------------------------------------
+
+
+def _context_compacted(state: State, event: Event) -> Changes:
+    return {"context": drop_before(state.context, event.payload["kept"]["from_round"])}
+
+
+def _anchor_set(state: State, event: Event) -> Changes:
+    anchors = {**state.context.anchors, event.payload["name"]: event.payload["value"]}
+    if len(anchors) > MAX_ANCHORS:
+        return {}
+    return {"context": replace(state.context, anchors=anchors)}
+
+
+def _budget_reserved(state: State, event: Event) -> Changes:
+    return {"budget": budget.reserve(state.budget, event.payload["reservation"], event.payload["amounts"])}
+
+
+def _budget_settled(state: State, event: Event) -> Changes:
+    return {"budget": budget.settle(state.budget, event.payload["reservation"], event.payload["amounts"])}
+
+
+def _question_asked(state: State, event: Event) -> Changes:
+    control = replace(state.control, status="waiting", rested=True, question_seq=event.seq, question=dict(event.payload))
+    return {"control": control}
+
+
+def _session_paused(state: State, event: Event) -> Changes:
+    control = replace(
+        state.control,
+        status="paused",
+        rested=True,
+        reason=event.payload["reason"],
+        pause_id="",
+        pause_reason="",
+        mode="run",
+    )
+    return {"control": control}
+
+
+def _session_ended(state: State, event: Event) -> Changes:
+    outcome = event.payload["outcome"]
+    return {"control": replace(state.control, status="ended", rested=True, reason=outcome, outcome=outcome)}
+
+
+# --- inputs --------------------------------------------------------------------------------------------------------
+
+
+def _input(state: State, event: Event) -> Changes:
+    control = state.control
+    if control.resumed_at == state.seq:  # an input is no command: one step is still allowed
+        control = replace(control, resumed_at=event.seq)
+    input_id = event.payload["id"]
+    if input_id in control.seen:
+        return {"control": control}
+    control = replace(control, seen=(*control.seen, input_id)[-SEEN_INPUTS:])
+    handler = INPUTS.get(event.type)
+    changes = handler(replace(state, control=control), event) if handler else {}
+    changes.setdefault("control", control)
+    return changes
+
+
+def _pause_requested(state: State, event: Event) -> Changes:
+    if state.control.status == "ended":
+        return {}
+    return {"control": replace(state.control, pause_id=event.payload["id"], pause_reason=event.payload["reason"])}
+
+
+def _resume_requested(state: State, event: Event) -> Changes:
+    control = state.control
+    if control.status == "ended":
+        return {}
+    status = "running" if control.status in ("paused", "new") else control.status
+    control = replace(
+        control,
+        status=status,
+        reason="",
+        pause_id="",
+        pause_reason="",
+        mode=event.payload.get("mode", "run"),
+        resumed_at=event.seq,
+        resumed_ts=event.ts,
+        resumed_turns=state.turns,
+        resume_model=event.payload.get("model") or control.resume_model,
+    )
+    model = replace(state.model, failures=0, gave_up="", waited_s=0.0, not_before_us=0)
+    recovery = state.recovery
+    if recovery.corrections > 1:
+        recovery = replace(recovery, corrections=0)
+    plan = replace(state.plan, rounds=0)
+    return {"control": control, "model": model, "errors_in_a_row": 0, "recovery": recovery, "plan": plan}
+
+
+def _user_reply(state: State, event: Event) -> Changes:
+    control = state.control
+    if control.status != "waiting" or event.payload["question_seq"] != control.question_seq:
+        return {}
+    answered = replace(control, status="running", question_seq=0, question={})
+    call_id = control.question.get("call_id")
+    calls = state.calls
+    if event.type == "user_reply":
+        calls = tuple(
+            replace(c, status="answered", last_error=event.payload["text"]) if c.call_id == call_id else c for c in calls
+        )
+    else:
+        approved = event.type == "approval_given"
+        calls = tuple(
+            replace(c, approved=approved, status=c.status if approved else "denied") if c.call_id == call_id else c
+            for c in calls
+        )
+    return {"control": answered, "calls": calls}
+
+
+def _budget_extended(state: State, event: Event) -> Changes:
+    p = event.payload
+    return {"budget": budget.extend(state.budget, p["dimension"], p["limit"], p["expected_version"])}
+
+
+def _checkpoint_requested(state: State, event: Event) -> Changes:
+    requested = (event.payload["id"], event.payload.get("label") or "")
+    return {"checkpoint": replace(state.checkpoint, requested=requested)}
+
+
+def _effect_settled(state: State, event: Event) -> Changes:
+    decision = {"done": "settled_done", "retry": "requested", "skip": "settled_skip"}[event.payload["decision"]]
+    calls = tuple(
+        replace(c, status=decision, tries=0 if decision == "requested" else c.tries)
+        if c.key == event.payload["key"] and c.status == "in_doubt"
+        else c
+        for c in state.calls
+    )
+    control = state.control
+    if control.status == "waiting" and control.question.get("key") == event.payload["key"]:
+        control = replace(control, status="running", question_seq=0, question={})
+    return {"calls": calls, "control": control}
+
+
+def _fault_armed(state: State, event: Event) -> Changes:
+    return {"faults": (*state.faults, *event.payload["schedule"])[-256:]}
+
+
+def _fault_injected(state: State, event: Event) -> Changes:
+    return {"faults": tuple(f for f in state.faults if f.get("id") != event.payload["fault"])}
+
+
+INPUTS: dict[str, Handler] = {
+    "fault_armed": _fault_armed,
+    "fault_injected": _fault_injected,
+    "pause_requested": _pause_requested,
+    "resume_requested": _resume_requested,
+    "user_reply": _user_reply,
+    "approval_given": _user_reply,
+    "approval_denied": _user_reply,
+    "budget_extended": _budget_extended,
+    "checkpoint_requested": _checkpoint_requested,
+    "effect_settled": _effect_settled,
+}
+
+HANDLERS: dict[str, Handler] = {
+    "session_started": _session_started,
+    "harness_woken": _harness_woken,
+    "plan_set": _plan_set,
+    "step_started": _step_started,
+    "step_completed": _step_completed,
+    "step_validated": _step_validated,
+    "attempt_started": _attempt_started,
+    "task_validated": _task_validated,
+    "checkpoint_written": _checkpoint_written,
+    "recovery_started": _recovery_started,
+    "recovery_step": _recovery_step,
+    "statement_checked": _statement_checked,
+    "recovery_completed": _recovery_completed,
+    "context_compacted": _context_compacted,
+    "anchor_set": _anchor_set,
+    "budget_reserved": _budget_reserved,
+    "budget_settled": _budget_settled,
+    "question_asked": _question_asked,
+    "session_paused": _session_paused,
+    "session_ended": _session_ended,
+    **WORK_HANDLERS,
+}

@@ -1,0 +1,331 @@
+"""The fold of work: model requests and answers, tool calls, effects, the sandbox."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from agentlab import budget
+from agentlab.context import Block, add, estimate_tokens
+from agentlab.events import Event
+from agentlab.session.state import Call, Settled, State, StepStats
+
+Changes = dict[str, Any]
+LARGE_RESULT_MS = 5_000.0
+"""A tool call that took this many milliseconds counts as a milestone (a large query finished)."""
+MAX_STATS = 200
+
+
+def _stats(state: State, **amounts: float) -> dict[str, StepStats]:
+    step = state.step
+    name = step.id if step else "-"
+    old = state.plan.stats.get(name)
+    if old is None:
+        if len(state.plan.stats) >= MAX_STATS:
+            name, old = "(others)", state.plan.stats.get("(others)", StepStats())
+        else:
+            old = StepStats()
+    new = replace(old, **{k: getattr(old, k) + v for k, v in amounts.items()})
+    return {**state.plan.stats, name: new}
+
+
+# --- model ---------------------------------------------------------------------------------------------------------
+
+
+def _model_request(state: State, event: Event) -> Changes:
+    p = event.payload
+    model = replace(state.model, request_id=p["request_id"], request_seq=event.seq, purpose=p["purpose"])
+    return {"model": model, "budget": budget.reserve(state.budget, p["request_id"], p.get("reserved") or {})}
+
+
+def _model_response(state: State, event: Event) -> Changes:
+    p = event.payload
+    amounts = {
+        "input_tokens": event.input_tokens or 0,
+        "output_tokens": event.output_tokens or 0,
+        "cache_tokens": (event.cache_read_tokens or 0) + (event.cache_write_tokens or 0),
+        "model_calls": 1,
+        "active_ms": round(event.duration_ms or 0),
+    }
+    if event.cost_microusd is not None:
+        amounts["cost_microusd"] = event.cost_microusd
+    changes: Changes = {
+        "model": replace(state.model, request_id="", request_seq=0, purpose="", failures=0, not_before_us=0, waited_s=0.0),
+        "budget": budget.settle(state.budget, p["request_id"], amounts),
+    }
+    stats = _stats(
+        state,
+        model_calls=1,
+        input_tokens=event.input_tokens or 0,
+        output_tokens=event.output_tokens or 0,
+        duration_ms=event.duration_ms or 0.0,
+    )
+    plan = replace(state.plan, stats=stats)
+    if p["purpose"] == "statement":
+        changes["recovery"] = replace(state.recovery, statement=p.get("text") or "(none)", statement_seq=event.seq)
+        changes["plan"] = plan
+        return changes
+    block = Block(event.seq, "response", estimate_tokens(len(event.payload_text)), state.context.round + 1)
+    changes["context"] = add(state.context, block)
+    changes["turns"] = state.turns + 1
+    changes["responses_unread"] = not p.get("tool_calls")
+    changes["plan"] = replace(plan, rounds=plan.rounds + 1, answer=p.get("text", "")[:4000])
+    return changes
+
+
+def _model_error(state: State, event: Event) -> Changes:
+    p = event.payload
+    will_retry = bool(p["will_retry"])
+    delay = float(p.get("delay_s") or 0.0)
+    model = replace(
+        state.model,
+        request_id="",
+        request_seq=0,
+        purpose="",
+        failures=state.model.failures + 1,
+        not_before_us=event.ts + round(delay * 1e6) if will_retry else 0,
+        waited_s=state.model.waited_s + delay,
+        gave_up="" if will_retry else p["kind"],
+    )
+    change = budget.cut if p.get("at_risk") else budget.release
+    stats = _stats(state, retries=1 if will_retry else 0, errors=1)
+    return {
+        "model": model,
+        "budget": change(state.budget, p["request_id"]),
+        "plan": replace(state.plan, stats=stats),
+    }
+
+
+# --- tools ---------------------------------------------------------------------------------------------------------
+
+
+def _tool_requested(state: State, event: Event) -> Changes:
+    p = event.payload
+    call = Call(
+        call_id=p["call_id"],
+        tool=p["tool"],
+        input=p["input"],
+        input_hash=event.input_hash or "",
+        effect=p["effect"],
+        seq=event.seq,
+    )
+    return {"calls": (*state.calls, call)}
+
+
+def _with_call(state: State, call_id: str, **changes: Any) -> tuple[Call, ...]:
+    return tuple(replace(c, **changes) if c.call_id == call_id else c for c in state.calls)
+
+
+def _tool_started(state: State, event: Event) -> Changes:
+    call = state.call(event.payload["call_id"])
+    if call is None:
+        return {}
+    return {
+        "calls": _with_call(
+            state, call.call_id, status="started", started_in=event.incarnation, started_ts=event.ts
+        )
+    }
+
+
+def _answered(state: State, event: Event, kind: str) -> Changes:
+    p = event.payload
+    call = state.call(p["call_id"])
+    if call is None:
+        return {}
+    text_tokens = estimate_tokens(len(event.payload_text))
+    duration = event.duration_ms or 0.0
+    reused = bool(p.get("reused"))
+    amounts = {} if reused or call.effect == "builtin" else {"tool_calls": 1, f"tool:{call.tool}": 1}
+    if event.cost_microusd:
+        amounts["cost_microusd"] = event.cost_microusd
+    stats = _stats(state, tool_calls=1, duration_ms=duration, errors=1 if kind == "error" else 0)
+    plan = replace(state.plan, stats=stats)
+    step = state.step
+    good = kind == "result"
+    if good and step is not None and plan.started:
+        if step.tool == call.tool and not step.validator:
+            plan = replace(plan, claimed=p.get("summary") or call.tool)
+        if step.validator and (call.effect in ("sandboxed", "external") or step.tool == call.tool):
+            plan = replace(plan, to_validate=True)
+    if call.tool == "step_done" and good:
+        plan = replace(plan, claimed=str(call.input.get("summary") or "done"), to_validate=bool(step and step.validator))
+    sandbox = state.sandbox
+    if call.effect == "sandboxed" and not p.get("not_run"):
+        sandbox = replace(
+            sandbox,
+            since_snapshot=(*sandbox.since_snapshot, (call.call_id, event.seq)),
+        )
+    counted = 0 if good else state.errors_in_a_row + 1
+    return {
+        "calls": tuple(c for c in state.calls if c.call_id != call.call_id),
+        "context": add(state.context, Block(event.seq, kind, text_tokens, state.context.round, call.call_id)),
+        "plan": plan,
+        "sandbox": sandbox,
+        "budget": budget.settle(state.budget, call.call_id, {**amounts, "active_ms": round(duration)}),
+        "errors_in_a_row": counted,
+        "checkpoint": replace(
+            state.checkpoint, large_result=state.checkpoint.large_result or duration >= LARGE_RESULT_MS
+        ),
+    }
+
+
+def _tool_result(state: State, event: Event) -> Changes:
+    return _answered(state, event, "result")
+
+
+def _tool_error(state: State, event: Event) -> Changes:
+    return _answered(state, event, "error")
+
+
+def _retry_scheduled(state: State, event: Event) -> Changes:
+    p = event.payload
+    reason = str(p["reason"])[:500]
+    if p["what"] == "verify":  # an effect whose call failed: first it is verified
+        return {"calls": _with_call(state, p["ref"], last_error=reason)}
+    calls = _with_call(
+        state,
+        p["ref"],
+        status="requested",
+        tries=p["attempt"],
+        not_before_us=event.ts + round(float(p["delay_s"]) * 1e6),
+        last_error=reason,
+    )
+    return {"calls": calls, "plan": replace(state.plan, stats=_stats(state, retries=1))}
+
+
+# --- effects -------------------------------------------------------------------------------------------------------
+
+
+def operation(tool: str, input_hash: str) -> str:
+    """The name of an operation: tool and canonical input, whichever call asks for it."""
+    return f"{tool} {input_hash}"
+
+
+def _effect_pending(state: State, event: Event) -> Changes:
+    p = event.payload
+    call = state.call(p["call_id"])
+    tries = call.tries + 1 if call else 1
+    first = {**state.effects.first_calls}
+    first.setdefault(operation(p["tool"], p["input_hash"]), _first_seq(p["key"], event))
+    return {
+        "calls": _with_call(
+            state,
+            p["call_id"],
+            status="pending",
+            key=p["key"],
+            tries=tries,
+            started_in=event.incarnation,
+            started_ts=event.ts,
+        ),
+        "effects": replace(state.effects, first_calls=first),
+    }
+
+
+def _first_seq(key: str, event: Event) -> int:
+    # Keys made from a call end in its seq; keys by content have none and are found by the key itself.
+    tail = key.rpartition("#")[2]
+    return int(tail) if tail.isdecimal() else event.seq
+
+
+def _effect_completed(state: State, event: Event) -> Changes:
+    p = event.payload
+    call = state.call(p["call_id"])
+    input_hash = call.input_hash if call else p.get("input_hash", "")
+    first = dict(state.effects.first_calls)
+    first_seq = first.pop(operation(p["tool"], input_hash), event.seq)
+    # The tool_result follows in the same commit, hence seq + 1.
+    settled = Settled(p["key"], p["tool"], input_hash, first_seq, event.seq + 1, "completed")
+    effects = replace(
+        state.effects,
+        first_calls=first,
+        recent=(*state.effects.recent, settled),
+        completed=state.effects.completed + 1,
+    )
+    return {"effects": effects}
+
+
+def _effect_failed(state: State, event: Event) -> Changes:
+    return {"calls": _with_call(state, event.payload["call_id"], status="requested")}
+
+
+def _effect_verified(state: State, event: Event) -> Changes:
+    following = event.payload["next"]
+    if following == "retry":
+        return {"calls": _with_call(state, event.payload["call_id"], status="requested")}
+    return {}
+
+
+def _effect_in_doubt(state: State, event: Event) -> Changes:
+    return {"calls": _with_call(state, event.payload["call_id"], status="in_doubt")}
+
+
+# --- sandbox -------------------------------------------------------------------------------------------------------
+
+
+def _sandbox_ready(state: State, event: Event) -> Changes:
+    p = event.payload
+    sandbox = replace(
+        state.sandbox,
+        status="provisioned",
+        sandbox_id=p["sandbox_id"],
+        record=p["record"],
+        generation=p["generation"],
+        filled=False,
+    )
+    return {"sandbox": sandbox}
+
+
+def _sandbox_attached(state: State, event: Event) -> Changes:
+    # A harness that died between provisioning and filling leaves an empty sandbox: it is filled again.
+    return {"sandbox": replace(state.sandbox, status="ready" if state.sandbox.filled else "provisioned")}
+
+
+def _sandbox_lost(state: State, event: Event) -> Changes:
+    calls = tuple(
+        replace(c, status="lost") if c.effect == "sandboxed" and c.status == "started" else c for c in state.calls
+    )
+    return {"sandbox": replace(state.sandbox, status="lost", filled=False), "calls": calls}
+
+
+def _sandbox_restored(state: State, event: Event) -> Changes:
+    p = event.payload
+    changes: Changes = {"sandbox": replace(state.sandbox, status="ready", filled=True)}
+    notes = [f"After a sandbox loss, {d['call_id']} gave another result than recorded." for d in p["differs"]]
+    notes += [f"After a sandbox loss, {c} was not run again: check where it stands." for c in p["not_rerun"]]
+    if notes:
+        changes["context"] = replace(state.context, notes=(*state.context.notes, *notes[:20]))
+    if p["rerun"]:
+        changes["recovery"] = replace(state.recovery, redone=tuple(p["rerun"])[-50:])
+    return changes
+
+
+def _snapshot_taken(state: State, event: Event) -> Changes:
+    return {"sandbox": replace(state.sandbox, snapshot=event.payload["digest"], since_snapshot=())}
+
+
+def _sandbox_destroyed(state: State, event: Event) -> Changes:
+    return {"sandbox": replace(state.sandbox, status="none", record={})}
+
+
+WORK_HANDLERS: dict[str, Callable[[State, Event], Changes]] = {
+    "model_request": _model_request,
+    "model_response": _model_response,
+    "model_error": _model_error,
+    "tool_requested": _tool_requested,
+    "tool_started": _tool_started,
+    "tool_result": _tool_result,
+    "tool_error": _tool_error,
+    "retry_scheduled": _retry_scheduled,
+    "effect_pending": _effect_pending,
+    "effect_completed": _effect_completed,
+    "effect_failed": _effect_failed,
+    "effect_verified": _effect_verified,
+    "effect_in_doubt": _effect_in_doubt,
+    "sandbox_ready": _sandbox_ready,
+    "sandbox_attached": _sandbox_attached,
+    "sandbox_lost": _sandbox_lost,
+    "sandbox_restored": _sandbox_restored,
+    "snapshot_taken": _snapshot_taken,
+    "sandbox_destroyed": _sandbox_destroyed,
+}

@@ -1,0 +1,118 @@
+"""The recovery plan: four steps in a fixed order, decided purely, each safe to be killed in.
+
+Load, rebuild, verify, statement (section "Recovery" of the README). The loading itself has happened when a state
+exists; what it found is told by the first event. The sandbox is taken up, or replaced, before the context is
+rebuilt, because what it lost belongs to the facts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from agentlab.definition import Definition
+from agentlab.errors import PayloadError
+from agentlab.events import parse
+from agentlab.session import commands as c
+from agentlab.session.state import State
+
+MAX_CORRECTIONS = 1
+SHOWN_EFFECTS = 20
+
+
+def decide_sandbox(state: State, definition: Definition) -> c.Command | None:
+    """Get a filled sandbox when the task needs one, else None."""
+    sandbox = state.sandbox
+    if sandbox.status == "unattached":
+        return c.AttachSandbox(sandbox.sandbox_id)
+    if sandbox.status == "provisioned":
+        return c.FillWorkspace(sandbox.snapshot, tuple(call_id for call_id, _ in sandbox.since_snapshot))
+    if sandbox.status == "lost" or (sandbox.status == "none" and definition.needs_sandbox()):
+        return c.ProvisionSandbox(sandbox.generation + 1)
+    return None
+
+
+def decide_recovery(state: State, definition: Definition) -> c.Command | None:
+    """The next command of a recovery in progress, or None when there is none."""
+    recovery = state.recovery
+    if recovery.phase == "":
+        return None
+    if recovery.phase == "needed":
+        return c.StartRecovery(recovery.cause, plan(state, definition))
+    if recovery.phase == "sandbox":
+        if state.sandbox.status in ("unattached", "provisioned", "lost"):
+            return decide_sandbox(state, definition)
+        return c.RebuildContext()
+    if recovery.phase == "verify":
+        for call in state.calls:
+            if call.status == "pending":
+                return c.VerifyEffect(call.call_id, call.tool, call.key)
+        return c.FinishVerification(sum(1 for call in state.calls if call.status == "in_doubt"))
+    if recovery.phase == "statement":
+        if definition.strategy != "statement" or state.turns == 0:
+            return c.CompleteRecovery(skipped_statement=True)
+        if recovery.statement:
+            return c.CheckStatement(recovery.statement)
+        if recovery.corrections > MAX_CORRECTIONS:
+            return c.Pause("statement", "the model's account of where it is does not agree with the log")
+        return c.AskModel("statement", state.model.not_before_us)
+    return c.CompleteRecovery()
+
+
+def plan(state: State, definition: Definition) -> tuple[str, ...]:
+    """The recovery as lines for a person. Pure; the same state gives the same plan."""
+    recovery = state.recovery
+    lines = [
+        f"load: state at event {recovery.cursor}"
+        + (f" from the checkpoint at {recovery.checkpoint_seq}" if recovery.checkpoint_seq else " (no checkpoint)")
+        + f", then {recovery.replayed} events",
+    ]
+    if state.sandbox.status == "unattached":
+        lines.append(f"sandbox: take up {state.sandbox.sandbox_id}; if it is gone, restore and run again {len(state.sandbox.since_snapshot)} commands")
+    lines.append("rebuild: goal, confirmed facts, next action")
+    pending = [call.key for call in state.calls if call.status == "pending"]
+    lines.append("verify: " + (", ".join(pending) if pending else "no effect is pending"))
+    if definition.strategy == "statement" and state.turns:
+        lines.append("statement: the model says where it is; checked against the log")
+    if state.calls:
+        lines.append("then: " + ", ".join(f"{call.tool} ({call.status})" for call in state.calls))
+    return tuple(lines)
+
+
+def done_steps(state: State) -> list[str]:
+    """Ids of the steps that are complete in this attempt."""
+    done = state.plan.current - 1 if state.plan.started else state.plan.current
+    return [step.id for step in state.plan.steps[: max(0, done)]]
+
+
+def next_step(state: State) -> str | None:
+    """The id of the step in progress or to begin, None when all are done."""
+    steps = state.plan.steps
+    index = state.plan.current - 1 if state.plan.started else state.plan.current
+    return steps[index].id if 0 <= index < len(steps) else None
+
+
+def expected_statement(state: State) -> dict[str, Any]:
+    """What the log says: completed steps, next step, keys of the newest effects that are done."""
+    return {
+        "completed_steps": done_steps(state),
+        "next_step": next_step(state),
+        "effects_done": [s.key for s in state.effects.recent if s.outcome == "completed"][-SHOWN_EFFECTS:],
+    }
+
+
+def check_statement(text: str, expected: dict[str, Any]) -> tuple[str, ...]:
+    """What is wrong with a statement, by rule; empty when it agrees with ``expected``."""
+    start, end = text.find("{"), text.rfind("}")
+    try:
+        said = parse(text[start : end + 1]) if start >= 0 else None
+    except PayloadError:
+        said = None
+    if not isinstance(said, dict):
+        return ("the statement is not a JSON object with completed_steps, next_step and effects_done",)
+    wrong = []
+    for name, true in expected.items():
+        value = said.get(name)
+        same = sorted(map(str, value)) == sorted(true) if isinstance(true, list) and isinstance(value, list) else value == true
+        if not same:
+            wrong.append(f"{name} is {true!r}, not {value!r}")
+    return tuple(wrong)

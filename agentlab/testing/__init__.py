@@ -1,0 +1,1 @@
+"""Test doubles that users of agentlab can run too."""

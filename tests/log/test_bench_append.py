@@ -1,0 +1,20 @@
+"""The measuring functions run and say something plausible; the numbers themselves depend on the disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agentlab.bench.append import append_at, append_ratio
+
+
+def test_append_ratio(tmp_path: Path) -> None:
+    numbers = append_ratio(tmp_path, rounds=20)
+    assert set(numbers) == {"append_us", "bare_us", "ratio", "encode_us", "bytes"}
+    assert 0 < numbers["encode_us"] < numbers["append_us"] and numbers["bytes"] > 1000
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_append_does_not_grow_with_the_log(tmp_path: Path) -> None:
+    times = append_at(tmp_path, (10, 600), rounds=15)
+    assert set(times) == {10, 600} and times[600] < 5 * times[10]
+    assert list(tmp_path.iterdir()) == []
