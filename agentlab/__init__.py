@@ -1,0 +1,106 @@
+"""agentlab: a Jupyter-native bench for long-running LLM agents that must survive crashes.
+
+    %load_ext agentlab
+    %agent run sales_report --crash harness@tool_result
+
+or, as Python::
+
+    import agentlab as al
+
+    lab = al.Lab("lab")
+    session = lab.run("sales_report")
+    session.status()
+
+Importing this package prints nothing, touches no file and loads no library; names below load when first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from agentlab.version import __version__
+
+if TYPE_CHECKING:
+    from agentlab.authoring import Task, register_task, step, tool, validator
+    from agentlab.calling import effect_key, task_params
+    from agentlab.definition import Limits, PolicySpec
+    from agentlab.errors import AgentlabError, UserError
+    from agentlab.faults import Fault, parse_fault
+    from agentlab.lab import Lab, Session
+    from agentlab.models.scripted import ScriptedModel, call, say
+    from agentlab.ports import Resources
+
+_HOMES = {
+    "AgentlabError": "agentlab.errors",
+    "Fault": "agentlab.faults",
+    "Lab": "agentlab.lab",
+    "Limits": "agentlab.definition",
+    "PolicySpec": "agentlab.definition",
+    "Resources": "agentlab.ports",
+    "ScriptedModel": "agentlab.models.scripted",
+    "Session": "agentlab.lab",
+    "Task": "agentlab.authoring",
+    "UserError": "agentlab.errors",
+    "call": "agentlab.models.scripted",
+    "effect_key": "agentlab.calling",
+    "parse_fault": "agentlab.faults",
+    "register_task": "agentlab.authoring",
+    "say": "agentlab.models.scripted",
+    "step": "agentlab.authoring",
+    "task_params": "agentlab.calling",
+    "tool": "agentlab.authoring",
+    "validator": "agentlab.authoring",
+}
+
+__all__ = [
+    "AgentlabError",
+    "Fault",
+    "Lab",
+    "Limits",
+    "PolicySpec",
+    "Resources",
+    "ScriptedModel",
+    "Session",
+    "Task",
+    "UserError",
+    "__version__",
+    "call",
+    "effect_key",
+    "load_ipython_extension",
+    "parse_fault",
+    "register_task",
+    "say",
+    "step",
+    "task_params",
+    "tool",
+    "unload_ipython_extension",
+    "validator",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'agentlab' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """Register ``%agent`` and ``%%agent`` (called by ``%load_ext agentlab``)."""
+    from agentlab.notebook import load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """Take ``%agent`` back (called by ``%unload_ext agentlab``)."""
+    from agentlab.notebook import unload
+
+    unload(shell)

@@ -7,9 +7,10 @@ spending and settled after it; one that was cut off by a crash stays counted as 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from agentlab.definition import Limits
+from agentlab.evolve import evolve
 from agentlab.ports import Usage
 
 Amounts = Mapping[str, int]
@@ -71,7 +72,7 @@ def from_limits(limits: Limits) -> BudgetState:
 
 def reserve(state: BudgetState, reservation: str, amounts: Amounts) -> BudgetState:
     """Set ``amounts`` aside under an id; the same id again replaces it."""
-    return replace(state, reserved={**state.reserved, reservation: dict(amounts)})
+    return evolve(state, reserved={**state.reserved, reservation: dict(amounts)})
 
 
 def settle(state: BudgetState, reservation: str | None, amounts: Amounts) -> BudgetState:
@@ -80,8 +81,8 @@ def settle(state: BudgetState, reservation: str | None, amounts: Amounts) -> Bud
     for name, amount in amounts.items():
         used[name] = used.get(name, 0) + amount
     if reservation is None or (reservation not in state.reserved and reservation not in state.at_risk):
-        return replace(state, used=used)
-    return replace(
+        return evolve(state, used=used)
+    return evolve(
         state,
         used=used,
         reserved={k: v for k, v in state.reserved.items() if k != reservation},
@@ -91,7 +92,7 @@ def settle(state: BudgetState, reservation: str | None, amounts: Amounts) -> Bud
 
 def release(state: BudgetState, reservation: str) -> BudgetState:
     """Drop a reservation of which surely nothing was spent."""
-    return replace(state, reserved={k: v for k, v in state.reserved.items() if k != reservation})
+    return evolve(state, reserved={k: v for k, v in state.reserved.items() if k != reservation})
 
 
 def cut(state: BudgetState, reservation: str | None = None) -> BudgetState:
@@ -108,7 +109,7 @@ def cut(state: BudgetState, reservation: str | None = None) -> BudgetState:
         merged = {k: at_risk[first].get(k, 0) + at_risk[second].get(k, 0) for k in {*at_risk[first], *at_risk[second]}}
         del at_risk[first], at_risk[second]
         at_risk = {"earlier": merged, **at_risk}
-    return replace(state, reserved={k: v for k, v in state.reserved.items() if k not in moved}, at_risk=at_risk)
+    return evolve(state, reserved={k: v for k, v in state.reserved.items() if k not in moved}, at_risk=at_risk)
 
 
 def extend(state: BudgetState, dimension: str, limit: int, expected_version: int) -> BudgetState:
@@ -116,9 +117,7 @@ def extend(state: BudgetState, dimension: str, limit: int, expected_version: int
     version = state.versions.get(dimension, 0)
     if version != expected_version:
         return state
-    return replace(
-        state, limits={**state.limits, dimension: limit}, versions={**state.versions, dimension: version + 1}
-    )
+    return evolve(state, limits={**state.limits, dimension: limit}, versions={**state.versions, dimension: version + 1})
 
 
 def exhausted(state: BudgetState, amounts: Amounts) -> str | None:

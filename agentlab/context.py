@@ -8,8 +8,10 @@ rounds, so that tool_use and tool_result never part.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from agentlab.evolve import evolve
 
 MAX_ROUNDS = 60
 """Rounds that scratch may hold before it is compacted."""
@@ -51,8 +53,8 @@ class ContextState:
 def add(state: ContextState, block: Block) -> ContextState:
     """Append a block; an answer (``response``) opens the next round and consumes the notes."""
     if block.kind == "response":
-        return replace(state, blocks=(*state.blocks, block), round=block.round, notes=())
-    return replace(state, blocks=(*state.blocks, block))
+        return evolve(state, blocks=(*state.blocks, block), round=block.round, notes=())
+    return evolve(state, blocks=(*state.blocks, block))
 
 
 def needs_compaction(state: ContextState, token_limit: int) -> bool:
@@ -77,13 +79,13 @@ def keep_from_round(state: ContextState, token_limit: int) -> int:
 def drop_before(state: ContextState, round_number: int) -> ContextState:
     """Scratch without the rounds before ``round_number``."""
     kept = tuple(b for b in state.blocks if b.round >= round_number)
-    return replace(state, blocks=kept, dropped=state.dropped + len(state.blocks) - len(kept))
+    return evolve(state, blocks=kept, dropped=state.dropped + len(state.blocks) - len(kept))
 
 
 def purified(state: ContextState, open_round: bool) -> ContextState:
     """Scratch after a recovery: only a round whose calls are not yet answered; the rest is told as facts."""
     if not open_round:
-        return replace(state, blocks=(), dropped=state.dropped + len(state.blocks))
+        return evolve(state, blocks=(), dropped=state.dropped + len(state.blocks))
     return drop_before(state, state.round)
 
 
@@ -119,9 +121,7 @@ def build_messages(
     messages: list[dict[str, Any]] = [{"role": "user", "content": [{"type": "text", "text": task}]}]
     for block in state.blocks:
         role = "assistant" if block.kind == "response" else "user"
-        blocks = [dict(b) for b in content[block.seq]]
-        if not blocks:
-            blocks = [{"type": "text", "text": "(no text)"}]
+        blocks = list(content[block.seq]) or [{"type": "text", "text": "(no text)"}]
         if messages[-1]["role"] == role:
             messages[-1]["content"].extend(blocks)
         else:

@@ -161,7 +161,9 @@ class KeeperSpawner:
     def spawn(
         self, kind: str, argv: Sequence[str], env: Mapping[str, str], cwd: str, log_path: str | None
     ) -> ProcessRecord:
-        """Start ``argv`` in a session of its own with exactly ``env`` (and ``AGENTLAB_KEEPER``, for its own watch).
+        """Start ``argv`` in a session of its own with exactly ``env``, and ``AGENTLAB_KEEPER`` and ``AGENTLAB_CHILD``.
+
+        The first is the keeper's process record, for its own watch; by the second the keeper knows its orphans.
 
         Its standard input is a pipe that ends with the keeper; its output is appended to ``log_path``.
 

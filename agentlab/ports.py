@@ -51,6 +51,14 @@ class Log(Protocol):
         """
         ...
 
+    def flush(self) -> None:
+        """Make every append durable as promised; only ``group`` has anything left to do.
+
+        Raises:
+            StorageFailed: the disk refused; what was appended since the last flush may be lost with the power.
+        """
+        ...
+
     def replay(self, from_seq: int = 1, to_seq: int | None = None) -> Iterator[Event]:
         """Events with ``from_seq <= seq <= to_seq`` in order, as far as the log goes, reading no earlier commit than it must.
 
@@ -153,6 +161,8 @@ class ModelRequest:
     params: Mapping[str, Any] = field(default_factory=dict)
     request_id: str = ""
     timeout_s: float = 600.0
+    digest: str = ""
+    """What :func:`agentlab.models.digest.request_digest` gives for this request, where it is known already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,6 +412,8 @@ class ProcessRecord:
 class Spawner(Protocol):
     """Starts child processes so that they outlive the asker but never the owner (the keeper does)."""
 
-    def spawn(self, kind: str, argv: Sequence[str], env: Mapping[str, str], cwd: str, log_path: str | None) -> ProcessRecord:
+    def spawn(
+        self, kind: str, argv: Sequence[str], env: Mapping[str, str], cwd: str, log_path: str | None
+    ) -> ProcessRecord:
         """Start ``argv`` in its own process group; ``kind`` is ``sandbox`` or ``toolhost``."""
         ...

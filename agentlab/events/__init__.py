@@ -1,6 +1,6 @@
 """Events: the vocabulary, canonical JSON, the hash chain, and the rows of a session log."""
 
-from agentlab.events.canonical import Json, canonical, digest, input_hash, parse, plain
+from agentlab.events.canonical import Fixed, Json, canonical, digest, input_hash, parse, plain
 from agentlab.events.event import (
     COLUMNS_V1,
     EVENT_SCHEMA_VERSION,
@@ -25,6 +25,7 @@ __all__ = [
     "KINDS",
     "Draft",
     "Event",
+    "Fixed",
     "Head",
     "Json",
     "Kind",

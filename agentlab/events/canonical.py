@@ -52,6 +52,30 @@ def canonical(value: Json) -> str:
     return text
 
 
+class Fixed(dict[str, Any]):
+    """A JSON object that nobody changes any more: its canonical text and digest are computed once."""
+
+    __slots__ = ("_digest", "_text")
+
+    @property
+    def text(self) -> str:
+        """The canonical JSON."""
+        try:
+            return self._text
+        except AttributeError:
+            self._text: str = canonical(self)
+            return self._text
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the canonical JSON, 64 hexadecimal digits."""
+        try:
+            return self._digest
+        except AttributeError:
+            self._digest: str = hashlib.sha256(self.text.encode()).hexdigest()
+            return self._digest
+
+
 def parse(text: str) -> Json:
     """The value of a JSON text written by :func:`canonical`.
 

@@ -25,7 +25,9 @@ class Arming:
     harness knows, arms it no more, and writes the mark into the log.
     """
 
-    def __init__(self, folder: Path, sandbox_record: Callable[[], Mapping[str, Any]], kill_sandbox: KillSandbox) -> None:
+    def __init__(
+        self, folder: Path, sandbox_record: Callable[[], Mapping[str, Any]], kill_sandbox: KillSandbox
+    ) -> None:
         self._folder = folder
         self._sandbox_record = sandbox_record
         self._kill_sandbox = kill_sandbox
@@ -81,7 +83,13 @@ class Arming:
         self._faults.remove(fault)
         self._busy = True  # the mark's own writing must not trigger other faults
         try:
-            mark = {"id": f"{fault.id}!", "fault": fault.id, "target": fault.target, "action": fault.action, "point": fault.spec()}
+            mark = {
+                "id": f"{fault.id}!",
+                "fault": fault.id,
+                "target": fault.target,
+                "action": fault.action,
+                "point": fault.spec(),
+            }
             self._write_mark(fault, mark)
             if fault.target == "harness":
                 os.kill(os.getpid(), SIGNALS[fault.action])

@@ -7,6 +7,7 @@ from agentlab.guard.corpus import corpus
 from agentlab.guard.detect import findings
 from agentlab.guard.existing import EXISTING
 from agentlab.guard.heldout import heldout
+from agentlab.guard.unseen import unseen
 
 DETECTORS: dict[str, Detector] = {"agentlab": findings, **EXISTING}
 
@@ -37,3 +38,5 @@ if __name__ == "__main__":
     print(table("corpus", corpus()))
     print()
     print(table("held-out", heldout()))
+    print()
+    print(table("unseen", unseen()))

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from agentlab.events import Json, canonical
 
+_PERSON = frozenset(("user_reply", "approval_given", "approval_denied", "resume_requested"))
 Outcome = Literal["ok", "error"]
 
 
@@ -19,6 +20,7 @@ class Action:
     expected to change by itself: any difference counts, times and pids included. ``thought`` (the model's own words)
     never identifies a call, nor do the arguments named in ``volatile``. Calls of one model answer share ``batch``:
     the model saw none of their results before it asked for all of them, so they count as one round.
+    ``after_person`` says that somebody spoke to the run since the call before: what was repeated earlier is forgiven.
     """
 
     tool: str
@@ -33,6 +35,7 @@ class Action:
     thought: str = ""
     volatile: tuple[str, ...] = ()
     batch: str | None = None
+    after_person: bool = False
 
 
 def actions_from_events(events: Iterable[Any], tools: Mapping[str, Any] | None = None) -> list[Action]:
@@ -42,11 +45,12 @@ def actions_from_events(events: Iterable[Any], tools: Mapping[str, Any] | None =
     of an import serve alike; a result without its request is left out, and so is a request without a result. ``tools``
     maps names to declarations with ``stateful_read`` and ``volatile``.
     """
-    asked: dict[str, tuple[Any, str]] = {}
+    asked: dict[Any, tuple[Any, str]] = {}
     found: list[Action] = []
-    group = ""
+    group, spoken = "", False
     for event in events:
         call_id = event.payload.get("call_id") if event.payload else None
+        spoken = spoken or event.type in _PERSON
         if event.type == "tool_requested":
             # Requests with no result between them were made by one answer of the model.
             group = group or str(event.seq)
@@ -56,11 +60,14 @@ def actions_from_events(events: Iterable[Any], tools: Mapping[str, Any] | None =
             if call_id in asked:
                 request, batch = asked.pop(call_id)
                 declared = (tools or {}).get(request.payload.get("tool", ""))
-                found.append(action_of(request, event, declared, batch=batch))
+                found.append(action_of(request, event, declared, batch=batch, after_person=spoken))
+                spoken = False
     return found
 
 
-def action_of(requested: Any, finished: Any, declared: Any = None, *, batch: str | None = None) -> Action:
+def action_of(
+    requested: Any, finished: Any, declared: Any = None, *, batch: str | None = None, after_person: bool = False
+) -> Action:
     """One call from its ``tool_requested`` and its ``tool_result`` or ``tool_error`` event.
 
     ``batch`` is any text that the calls of one model answer have in common, and no others.
@@ -80,6 +87,7 @@ def action_of(requested: Any, finished: Any, declared: Any = None, *, batch: str
         stateful_read=bool(getattr(declared, "stateful_read", False)),
         volatile=tuple(getattr(declared, "volatile", ())),
         batch=batch,
+        after_person=after_person,
     )
 
 

@@ -18,7 +18,9 @@ def _around(t: Tape, n: int) -> None:
         k = t.fresh()
         match t.number(0, 4):
             case 0:
-                t.call("read_file", {"path": f"src/{t.one(*_NAMES)}_{k}.py"}, f"import m{k}\n\ndef f{k}():\n    return {k}")
+                t.call(
+                    "read_file", {"path": f"src/{t.one(*_NAMES)}_{k}.py"}, f"import m{k}\n\ndef f{k}():\n    return {k}"
+                )
             case 1:
                 t.call("edit_file", {"path": f"src/e{k}.py", "old": f"a{k}", "new": f"b{k}"}, f"updated src/e{k}.py")
             case 2:
@@ -46,7 +48,7 @@ def same_call(t: Tape, n: int) -> None:
 def polling_changes(t: Tape, n: int) -> None:
     shape = t.number(0, 2)
     done = 0
-    for i in range(n):
+    for _ in range(n):
         done += t.number(1, 6)
         text = (f"progress {done}%", json.dumps({"processed": done * 17}), f"{done * 3} of 400 rows loaded")[shape]
         t.call(t.one("job_status"), {"job": "j-1"}, text)
@@ -56,11 +58,17 @@ def polling_changes(t: Tape, n: int) -> None:
 def words_change(t: Tape, n: int) -> None:
     field = t.one("thought", "description", "reason", "explanation", "justification")
     for _ in range(n):
-        t.call("bash", {"command": "git status", field: f"{t.one(*_NAMES)} {t.number()}"}, "On branch main\nnothing to commit")
+        t.call(
+            "bash",
+            {"command": "git status", field: f"{t.one(*_NAMES)} {t.number()}"},
+            "On branch main\nnothing to commit",
+        )
 
 
 def wait_then_done(t: Tape, n: int) -> None:
-    said = t.one("running", "status: pending", '{"state":"IN_PROGRESS"}', "build is queued", "not ready yet", "still compiling")
+    said = t.one(
+        "running", "status: pending", '{"state":"IN_PROGRESS"}', "build is queued", "not ready yet", "still compiling"
+    )
     for _ in range(n):
         t.call("check_build", {"id": 12}, said)
     t.call("check_build", {"id": 12}, "done: artifact app.tar")
@@ -83,7 +91,10 @@ def noise_only(t: Tape, n: int) -> None:
 def stateful_changes(t: Tape, n: int) -> None:
     shape = t.number(0, 1)
     for i in range(n):
-        text = (f"1. {_NAMES[i % 12]} open\n2. {i} closed", f"last change at {i:02d}:{t.number(10, 59)}:00 by pid {100 + i}")[shape]
+        text = (
+            f"1. {_NAMES[i % 12]} open\n2. {i} closed",
+            f"last change at {i:02d}:{t.number(10, 59)}:00 by pid {100 + i}",
+        )[shape]
         t.call("task_list", {}, text, stateful=True)
 
 
@@ -120,11 +131,23 @@ def error_class(t: Tape, n: int) -> None:
         if shape == 0:
             t.fail("read_file", {"path": f"/app/{name}.py"}, f"File not found: /app/{name}.py", "FileNotFoundError")
         elif shape == 1:
-            t.fail("edit_file", {"path": "m.py", "old": f"def {name}():"}, f"old text 'def {name}():' not found in m.py")
+            t.fail(
+                "edit_file", {"path": "m.py", "old": f"def {name}():"}, f"old text 'def {name}():' not found in m.py"
+            )
         elif shape == 2:
-            t.fail("bash", {"command": f"python -c 'print({name}('"}, f"  File \"<string>\", line 1\n    print({name}(\nSyntaxError: '(' was never closed", "exit_code")
+            t.fail(
+                "bash",
+                {"command": f"python -c 'print({name}('"},
+                f"  File \"<string>\", line 1\n    print({name}(\nSyntaxError: '(' was never closed",
+                "exit_code",
+            )
         else:
-            t.fail("http_get", {"url": f"https://api.example.org/v{i}/{name}"}, f"401 Unauthorized for https://api.example.org/v{i}/{name}", "HTTPError")
+            t.fail(
+                "http_get",
+                {"url": f"https://api.example.org/v{i}/{name}"},
+                f"401 Unauthorized for https://api.example.org/v{i}/{name}",
+                "HTTPError",
+            )
 
 
 def edit_test(t: Tape, n: int) -> None:
@@ -134,7 +157,12 @@ def edit_test(t: Tape, n: int) -> None:
         if t.number(0, 2) == 0:
             t.call("read_file", {"path": "calc.py"}, f"v{i + 1}\nprint()")
         text = f"FAILED tests/test_{t.one(*_NAMES)}.py::test_{i} - AssertionError: {t.number()} != {t.number()}"
-        t.fail("bash", {"command": "pytest -q"}, f"Exit code 1\n{text}" if generic else text, "exit_code" if generic else None)
+        t.fail(
+            "bash",
+            {"command": "pytest -q"},
+            f"Exit code 1\n{text}" if generic else text,
+            "exit_code" if generic else None,
+        )
     t.call("bash", {"command": "pytest -q"}, "31 passed")
 
 
@@ -152,7 +180,12 @@ def timeouts(t: Tape, n: int) -> None:
     jitter = t.number(0, 1)
     for i in range(t.number(3, 6)):
         value = {"url": "https://example.org/big.zip", **({"timeout": 10 * (i + 1)} if jitter else {})}
-        t.fail("download", value, t.one("timed out", "Read timeout after 30 s", "503 Service Unavailable", "Connection reset by peer"), "TimeoutError")
+        t.fail(
+            "download",
+            value,
+            t.one("timed out", "Read timeout after 30 s", "503 Service Unavailable", "Connection reset by peer"),
+            "TimeoutError",
+        )
     t.call("download", {"url": "https://example.org/big.zip"}, "saved big.zip")
 
 
@@ -163,7 +196,10 @@ def cycle_of(period: int) -> Template:
     """A template of ``period`` calls that come round with the same results."""
 
     def write(t: Tape, n: int) -> None:
-        members = [(t.one("read_file", "open_page", "list_dir"), {"path": f"{_NAMES[i]}"}, f"{_NAMES[i]} is {t.number()}") for i in range(period)]
+        members = [
+            (t.one("read_file", "open_page", "list_dir"), {"path": f"{_NAMES[i]}"}, f"{_NAMES[i]} is {t.number()}")
+            for i in range(period)
+        ]
         for _ in range(4 if period > 3 else max(5, n // 2)):
             for tool, value, result in members:
                 t.call(tool, dict(value), result)
@@ -211,7 +247,11 @@ def similar_calls(t: Tape, n: int) -> None:
         if shape == 0:
             words = ["install", "plugin", "error", "windows"]
             t.rng.shuffle(words)
-            t.call("search", {"query": " ".join(words), "limit": t.number(3, 30)}, "1. Plugin guide\n2. Known issues\n3. Forum\n4. Blog")
+            t.call(
+                "search",
+                {"query": " ".join(words), "limit": t.number(3, 30)},
+                "1. Plugin guide\n2. Known issues\n3. Forum\n4. Blog",
+            )
         elif shape == 1:
             t.call("click", {"x": t.number(100, 130), "y": t.number(200, 230)}, "clicked; the page did not change")
         else:
@@ -266,7 +306,9 @@ _BY_NAME: dict[str, Template] = {
         error_class, edit_test, failing_call, timeouts, filler, rerun_with_news, similar_calls, many_files,
         nothing_found, empty_waits,
     )
-} | {f"cycle_{p}": cycle_of(p) for p in range(2, 9)} | {f"news_{p}": round_with_news(p) for p in range(2, 9)}  # fmt: skip
+}  # fmt: skip
+_BY_NAME |= {f"cycle_{p}": cycle_of(p) for p in range(2, 9)}
+_BY_NAME |= {f"news_{p}": round_with_news(p) for p in range(2, 9)}
 
 
 def corpus(seed: int = 0, variations: int = 10) -> list[Case]:

@@ -11,7 +11,7 @@ from agentlab.guard.state import Finding, GuardState, observe
 
 
 def findings(actions: Iterable[Action], policy: GuardPolicy | None = None) -> list[Finding]:
-    """Every verdict that the guard would have given, in order. The cap of rounds is not a repetition and is left out."""
+    """Every verdict that the guard would have given, in order. The cap of rounds is left out."""
     policy = policy or GuardPolicy()
     state, found = GuardState(), []
     for action in actions:

@@ -55,7 +55,7 @@ def gemini_cli(actions: Sequence[Action]) -> list[Finding]:
 
 
 def cline(actions: Sequence[Action]) -> list[Finding]:
-    """Cline SDK: name and sorted arguments, soft at exactly 3 in a row, hard at 5; 6 failing turns in a row are hard."""
+    """Cline SDK: name and sorted arguments, soft at exactly 3 in a row, hard at 5; so are 6 failing turns in a row."""
     found: list[Finding] = []
     run = failures = 0
     previous = ""
@@ -80,7 +80,13 @@ def crush(actions: Sequence[Action]) -> list[Finding]:
     for i in range(9, len(keys)):
         key, times = Counter(keys[i - 9 : i + 1]).most_common(1)[0]
         if times > 5:
-            found.append(_finding("signature", "stop", [a for a, k in zip(actions[i - 9 : i + 1], keys[i - 9 : i + 1], strict=True) if k == key]))
+            found.append(
+                _finding(
+                    "signature",
+                    "stop",
+                    [a for a, k in zip(actions[i - 9 : i + 1], keys[i - 9 : i + 1], strict=True) if k == key],
+                )
+            )
     return found
 
 

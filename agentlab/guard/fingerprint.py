@@ -9,7 +9,15 @@ from typing import NamedTuple
 from agentlab.events import Json
 from agentlab.guard import vocabulary as voc
 from agentlab.guard.action import Action
-from agentlab.guard.normalise import call_key, error_class, plain_result, reduced_input, short_hash, tick, without_echoes
+from agentlab.guard.normalise import (
+    call_key,
+    error_class,
+    plain_result,
+    reduced_input,
+    short_hash,
+    tick,
+    without_echoes,
+)
 
 ERROR = 1
 """The call failed, by its outcome or by the look of its text."""
@@ -35,6 +43,14 @@ SOFT_ERROR = 512
 SLEPT = 1024
 """A pure sleep stands right before it."""
 
+BLIND = 2048
+"""It moved through something and got a mere acknowledgement: what it saw is not in the text."""
+MUSE = 4096
+"""The tool only keeps the model's own words."""
+
+LOOK = 8192
+"""By its name it only looks."""
+
 
 class Fingerprint(NamedTuple):
     """``key`` is the call, ``res`` its result, ``gist`` the result without echoes of the input, ``cls`` the class of
@@ -56,7 +72,9 @@ class Fingerprint(NamedTuple):
 
 
 _PROGRAM_SKIP = frozenset(("sudo", "env", "time", "nohup", "exec", "command", "stdbuf", "nice", "xargs"))
-_WITH_VERB = frozenset("git python python3 npm pnpm yarn cargo go docker kubectl pip uv make mix gh poetry bd".split())
+_WITH_VERB = frozenset(
+    "git python python3 npm pnpm yarn cargo go docker kubectl pip uv make mix gh poetry str_replace_editor".split()
+)
 _SHELL_FIELDS = ("command", "cmd", "script")
 _SLEEP_ONLY = re.compile(r"\s*(?:sleep|wait)(?:\s+[\d.]+\w?)?\s*;?\s*$")
 _SLEEPS = re.compile(r"(?:^|[;&|(]|\bdo\b)\s*(?:sleep|wait|timeout)\s")
@@ -105,8 +123,10 @@ def fingerprint(action: Action, volatile: Sequence[str], *, sibling: bool = Fals
         value = {**value, next(n for n in _SHELL_FIELDS if n in value): command}
     tool = action.tool if not command else f"{action.tool}:{program(command)}"
     named = set(voc.words(action.tool)) | set(voc.words(program(command)) if command else ())
+    if isinstance(value, dict) and isinstance(value.get("action"), str) and len(value["action"]) <= 24:
+        named |= set(voc.words(value["action"]))  # one tool with many verbs, as for browsers and desktops
     text = action.result_text
-    told = (action.error_text or text) if action.outcome == "error" else text
+    told = text if action.outcome == "ok" else "\n".join(dict.fromkeys(filter(None, (action.error_text, text))))
     facts = _facts(action, value)
     whole = text if action.outcome == "ok" or action.error_text in (None, "", text) else f"{text}\n{action.error_text}"
     plain = plain_result(whole)
@@ -137,15 +157,13 @@ def _without_remarks(command: str) -> str:
     return "\n".join(lines)
 
 
-def _flags(
-    action: Action, command: str | None, value: Json, named: set[str], told: str, gist: str
-) -> int:
+def _flags(action: Action, command: str | None, value: Json, named: set[str], told: str, gist: str) -> int:
     flags = 0
     if action.outcome == "error":
         flags |= ERROR
     elif voc.FAILED_TEXT.match(told):
         flags |= SOFT_ERROR
-    head = f"{action.error_type or ''} {told[:300]} {told[-300:]}" if flags else ""
+    head = f"{action.error_type or ''}\n{told[:200]}\n{told.rstrip()[-120:]}" if flags else ""
     if flags and voc.TRANSIENT.search(head):
         flags |= TRANSIENT
     if _is_sleep(command, named):
@@ -156,10 +174,16 @@ def _flags(
         flags |= WAITING
     elif slept or (not flags & ERROR and _is_partial(named, command, told)):
         flags |= WAITING
-    looking = bool(named & voc.LOOKING)
-    if not flags & (ERROR | WAITING) and (voc.FRUITLESS.match(told) or (looking and not told.strip())):
+    seeking = bool(named & voc.SEEKING)
+    if not flags & (ERROR | WAITING) and (voc.FRUITLESS.match(told) or (seeking and not told.strip())):
         flags |= FRUITLESS
-    changing = bool(named & voc.CHANGING) and not named & voc.MUSING
+    if named & voc.LOOKING:
+        flags |= LOOK
+    if named & voc.MUSING:
+        flags |= MUSE
+    if named & voc.MOVING and voc.ACKNOWLEDGED.match(gist):
+        flags |= BLIND
+    changing = bool(named & voc.CHANGING) and not flags & MUSE and "view" not in named
     if command is not None and not changing:
         changing = bool(_WRITES.search(command[:2000]))
     if changing and not flags & (ERROR | SOFT_ERROR):

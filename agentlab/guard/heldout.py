@@ -1,4 +1,9 @@
-"""The held-out corpus: other tools, other words, other shapes. Written before the thresholds were set; never tuned on."""
+"""The held-out corpus: other tools, other words, other shapes than the corpus.
+
+Written before the rules were first run. At that first run the guard halted 0.929 of the stuck runs and no sound one:
+a process id in brackets without a colon (``noisy_log``) was not taken for noise. That one was then added, so that
+kind no longer counts as unseen; :mod:`agentlab.guard.unseen` holds kinds that came after.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +11,41 @@ import json
 
 from agentlab.guard.case import Case, Tape, Template, generate
 
-_PLANETS = ("mercury", "venus", "ceres", "vesta", "pallas", "juno", "iris", "flora", "metis", "hygiea", "psyche", "egeria")
+PLANETS = (
+    "mercury",
+    "venus",
+    "ceres",
+    "vesta",
+    "pallas",
+    "juno",
+    "iris",
+    "flora",
+    "metis",
+    "hygiea",
+    "psyche",
+    "egeria",
+)
 
 
-def _around(t: Tape, n: int) -> None:
+def around(t: Tape, n: int) -> None:
+    """Ordinary work before and after the telling part."""
     for _ in range(n):
         k = t.fresh()
         match t.number(0, 3):
             case 0:
-                t.call("fs.open", {"uri": f"repo://svc/{t.one(*_PLANETS)}_{k}.kt"}, f"package svc.p{k}\nclass C{k} {{ val a = {k} }}")
+                t.call(
+                    "fs.open",
+                    {"uri": f"repo://svc/{t.one(*PLANETS)}_{k}.kt"},
+                    f"package svc.p{k}\nclass C{k} {{ val a = {k} }}",
+                )
             case 1:
                 t.call("editor.apply", {"uri": f"repo://svc/m{k}.kt", "diff": f"+ val z{k} = {k}"}, f"applied hunk {k}")
             case 2:
                 t.call("terminal", {"cmd": f"gradle :mod{k}:classes"}, f"BUILD SUCCESSFUL, {k} actionable tasks")
             case _:
-                t.call("kb.lookup", {"q": f"{t.one(*_PLANETS)} orbit {k}"}, f"article {k}: semi-major axis {k / 7:.4f} au")
+                t.call(
+                    "kb.lookup", {"q": f"{t.one(*PLANETS)} orbit {k}"}, f"article {k}: semi-major axis {k / 7:.4f} au"
+                )
 
 
 # --- stuck -----------------------------------------------------------------------------------------------------
@@ -28,7 +53,9 @@ def _around(t: Tape, n: int) -> None:
 
 def _same_query(t: Tape, n: int) -> None:
     for _ in range(n):
-        t.call("warehouse.sql", {"statement": "select region, sum(amount) from orders group by 1"}, "emea|1200\napac|900")
+        t.call(
+            "warehouse.sql", {"statement": "select region, sum(amount) from orders group by 1"}, "emea|1200\napac|900"
+        )
 
 
 def _reworded(t: Tape, n: int) -> None:
@@ -39,7 +66,8 @@ def _reworded(t: Tape, n: int) -> None:
 
 def _noisy_log(t: Tape, n: int) -> None:
     for _ in range(n):
-        out = f"2031-03-0{t.number(1, 9)}T{t.clock()}.{t.number(100, 999)}Z worker[{t.number()}] boot refused (Boot.kt:{t.number(1, 900)})"
+        when = f"2031-03-0{t.number(1, 9)}T{t.clock()}.{t.number(100, 999)}Z"
+        out = f"{when} worker[{t.number()}] boot refused (Boot.kt:{t.number(1, 900)})"
         t.call("terminal", {"cmd": "tail -1 /var/log/svc.log"}, out)
 
 
@@ -51,20 +79,31 @@ def _noisy_json(t: Tape, n: int) -> None:
 
 def _jittered_lookup(t: Tape, n: int) -> None:
     for i in range(n):
-        path = f"/opt/data/{t.one(*_PLANETS)}{i}.parquet"
-        t.fail("dataset.load", {"location": path}, f"[Errno 2] No such file or directory: '{path}'", "FileNotFoundError")
+        path = f"/opt/data/{t.one(*PLANETS)}{i}.parquet"
+        t.fail(
+            "dataset.load", {"location": path}, f"[Errno 2] No such file or directory: '{path}'", "FileNotFoundError"
+        )
 
 
 def _jittered_sql(t: Tape, n: int) -> None:
     for i in range(n):
         col = t.one("ammount", "amnt", "amt_total", "amounts", "sum_amount") + str(i)
-        t.fail("warehouse.sql", {"statement": f"select {col} from orders"}, f'column "{col}" does not exist\nLINE 1: select {col}', "UndefinedColumn")
+        t.fail(
+            "warehouse.sql",
+            {"statement": f"select {col} from orders"},
+            f'column "{col}" does not exist\nLINE 1: select {col}',
+            "UndefinedColumn",
+        )
 
 
 def _cycle_of(period: int) -> Template:
     def write(t: Tape, n: int) -> None:
         members = [
-            (t.one("fs.open", "kb.lookup", "repo.grep"), {"target": f"{_PLANETS[i]}"}, f"about {_PLANETS[i]}: {t.number()}")
+            (
+                t.one("fs.open", "kb.lookup", "repo.grep"),
+                {"target": f"{PLANETS[i]}"},
+                f"about {PLANETS[i]}: {t.number()}",
+            )
             for i in range(period)
         ]
         for _ in range(4 if period > 4 else max(5, n // 2)):
@@ -84,7 +123,12 @@ def _stuck_between(t: Tape, n: int) -> None:
 
 def _fails_the_same(t: Tape, n: int) -> None:
     for _ in range(n):
-        t.fail("terminal", {"cmd": "terraform apply -auto-approve"}, "Error: Invalid provider configuration\n  on main.tf", "exit_code")
+        t.fail(
+            "terminal",
+            {"cmd": "terraform apply -auto-approve"},
+            "Error: Invalid provider configuration\n  on main.tf",
+            "exit_code",
+        )
 
 
 def _shuffled(t: Tape, n: int) -> None:
@@ -99,12 +143,16 @@ def _reworded_search(t: Tape, n: int) -> None:
         terms = ["kotlin", "coroutine", "deadlock", "dispatcher"]
         t.rng.shuffle(terms)
         extra = [t.one("fix", "help", "solution")] if t.number(0, 1) else []
-        t.call("web.find", {"q": " ".join(terms + extra), "limit": t.number(5, 50)}, "1. Dispatchers explained\n2. Structured concurrency\n3. Why runBlocking hurts\n4. Testing coroutines")
+        t.call(
+            "web.find",
+            {"q": " ".join(terms + extra), "limit": t.number(5, 50)},
+            "1. Dispatchers explained\n2. Structured concurrency\n3. Why runBlocking hurts\n4. Testing coroutines",
+        )
 
 
 def _nothing_found(t: Tape, n: int) -> None:
     for i in range(max(n, 13)):
-        t.call("crm.find_contact", {"name": f"{t.one(*_PLANETS)} {t.one('ltd', 'gmbh', 'inc')} {i}"}, "[]")
+        t.call("crm.find_contact", {"name": f"{t.one(*PLANETS)} {t.one('ltd', 'gmbh', 'inc')} {i}"}, "[]")
 
 
 # --- sound -----------------------------------------------------------------------------------------------------
@@ -137,14 +185,21 @@ def _inbox(t: Tape, n: int) -> None:
 
 def _repair(t: Tape, n: int) -> None:
     for i in range(n):
-        t.call("editor.apply", {"uri": "repo://svc/Pay.kt", "diff": f"- val x{i}\n+ val x{i} = {t.number()}"}, "applied")
-        t.fail("terminal", {"cmd": "gradle test"}, f"Exit code 1\nPayTest > {t.one(*_PLANETS)}{i} FAILED\n  expected {t.number()} but was {t.number()}", "exit_code")
+        t.call(
+            "editor.apply", {"uri": "repo://svc/Pay.kt", "diff": f"- val x{i}\n+ val x{i} = {t.number()}"}, "applied"
+        )
+        t.fail(
+            "terminal",
+            {"cmd": "gradle test"},
+            f"Exit code 1\nPayTest > {t.one(*PLANETS)}{i} FAILED\n  expected {t.number()} but was {t.number()}",
+            "exit_code",
+        )
     t.call("terminal", {"cmd": "gradle test"}, "BUILD SUCCESSFUL")
 
 
 def _many_sources(t: Tape, n: int) -> None:
     for i in range(n):
-        t.call("fs.open", {"uri": f"repo://svc/model/{t.one(*_PLANETS)}{i}.kt"}, f"data class M{i}(val a: Int)")
+        t.call("fs.open", {"uri": f"repo://svc/model/{t.one(*PLANETS)}{i}.kt"}, f"data class M{i}(val a: Int)")
 
 
 def _many_conversions(t: Tape, n: int) -> None:
@@ -154,7 +209,7 @@ def _many_conversions(t: Tape, n: int) -> None:
 
 def _many_lints(t: Tape, n: int) -> None:
     for i in range(n):
-        t.call("terminal", {"cmd": f"ktlint src/{_PLANETS[i % 12]}/{t.one('A', 'B')}{i}.kt"}, "")
+        t.call("terminal", {"cmd": f"ktlint src/{PLANETS[i % 12]}/{t.one('A', 'B')}{i}.kt"}, "")
 
 
 def _silent_shell(t: Tape, n: int) -> None:
@@ -166,13 +221,18 @@ def _silent_shell(t: Tape, n: int) -> None:
 
 def _flaky(t: Tape, n: int) -> None:
     for _ in range(t.number(3, 6)):
-        t.fail("registry.fetch", {"crate": "tessera"}, t.one("request timed out after 30s", "upstream returned 503", "deadline exceeded"), "NetworkError")
+        t.fail(
+            "registry.fetch",
+            {"crate": "tessera"},
+            t.one("request timed out after 30s", "upstream returned 503", "deadline exceeded"),
+            "NetworkError",
+        )
     t.call("registry.fetch", {"crate": "tessera"}, "tessera 1.4.2")
 
 
 def _paging(t: Tape, n: int) -> None:
     for i in range(n):
-        t.call("viewer.next", {}, "\n".join(f"row {i * 20 + j}: {t.one(*_PLANETS)}" for j in range(20)))
+        t.call("viewer.next", {}, "\n".join(f"row {i * 20 + j}: {t.one(*PLANETS)}" for j in range(20)))
 
 
 def _paging_by_number(t: Tape, n: int) -> None:
@@ -193,20 +253,37 @@ def _round_with_news(t: Tape, n: int) -> None:
 
 
 TEMPLATES: tuple[tuple[str, bool, Template], ...] = (
-    ("same_query", True, _same_query), ("reworded", True, _reworded), ("noisy_log", True, _noisy_log),
-    ("noisy_json", True, _noisy_json), ("jittered_lookup", True, _jittered_lookup), ("jittered_sql", True, _jittered_sql),
-    ("cycle_2", True, _cycle_of(2)), ("cycle_5", True, _cycle_of(5)), ("cycle_8", True, _cycle_of(8)),
-    ("stuck_between", True, _stuck_between), ("fails_the_same", True, _fails_the_same), ("shuffled_keys", True, _shuffled),
-    ("reworded_search", True, _reworded_search), ("nothing_found", True, _nothing_found),
-    ("queue_drains", False, _queue_drains), ("rollout", False, _rollout), ("spaced_polls", False, _spaced_polls),
-    ("inbox", False, _inbox), ("repair", False, _repair), ("many_sources", False, _many_sources),
-    ("many_conversions", False, _many_conversions), ("many_lints", False, _many_lints),
-    ("silent_shell", False, _silent_shell), ("flaky", False, _flaky), ("paging", False, _paging),
-    ("paging_by_number", False, _paging_by_number), ("edit_each_then_check", False, _edit_each_then_check),
+    ("same_query", True, _same_query),
+    ("reworded", True, _reworded),
+    ("noisy_log", True, _noisy_log),
+    ("noisy_json", True, _noisy_json),
+    ("jittered_lookup", True, _jittered_lookup),
+    ("jittered_sql", True, _jittered_sql),
+    ("cycle_2", True, _cycle_of(2)),
+    ("cycle_5", True, _cycle_of(5)),
+    ("cycle_8", True, _cycle_of(8)),
+    ("stuck_between", True, _stuck_between),
+    ("fails_the_same", True, _fails_the_same),
+    ("shuffled_keys", True, _shuffled),
+    ("reworded_search", True, _reworded_search),
+    ("nothing_found", True, _nothing_found),
+    ("queue_drains", False, _queue_drains),
+    ("rollout", False, _rollout),
+    ("spaced_polls", False, _spaced_polls),
+    ("inbox", False, _inbox),
+    ("repair", False, _repair),
+    ("many_sources", False, _many_sources),
+    ("many_conversions", False, _many_conversions),
+    ("many_lints", False, _many_lints),
+    ("silent_shell", False, _silent_shell),
+    ("flaky", False, _flaky),
+    ("paging", False, _paging),
+    ("paging_by_number", False, _paging_by_number),
+    ("edit_each_then_check", False, _edit_each_then_check),
     ("round_with_news", False, _round_with_news),
-)  # fmt: skip
+)
 
 
 def heldout(seed: int = 0, variations: int = 8) -> list[Case]:
     """The held-out cases: as many stuck as sound."""
-    return generate(TEMPLATES, _around, seed, variations)
+    return generate(TEMPLATES, around, seed, variations)

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import re
+import zlib
 from collections.abc import Collection, Iterable, Sequence
 
 from agentlab.events import Json, canonical
 
 VOLATILE = (
     "thought", "thoughts", "thinking", "description", "reason", "reasoning", "explanation", "justification",
-    "rationale", "security_risk", "purpose", "intent", "why",
+    "rationale", "security_risk", "purpose", "intent", "intention", "why", "motivation", "commentary", "hypothesis",
+    "reflection", "thought_process", "chain_of_thought",
 )  # fmt: skip
 """Arguments that hold the model's own words about a call."""
 
-_EDGE = 800
+_EDGE = 600
 # Every pattern begins with a consumed character of a small set and looks back from there: the engine then skips over
 # all other text, which makes the difference between 30 and 400 µs on a page. All of them expect lower case.
 _NOISE = re.compile(
@@ -29,24 +31,34 @@ _NOISE = re.compile(
     |(?<=0)x[0-9a-f]+
     |(?<=1)[4-9]\d{8}(?:\d{3}|\d{6})?(?:\.\d+)?\b
     |(?<!\w\d)\d*(?:\.\d+)?\ ?(?:ms|us|µs|ns|s|secs?|seconds?|mins?|minutes?|hrs?|hours?|milliseconds?)\b
-    |(?<!\w\d)\d*(?:h\d+)?m\d+(?:\.\d+)?s\b
+    |(?<!\w\d)\d*(?:h\ ?\d+)?m\ ?\d+(?:\.\d+)?s\b
     |(?<=\w\[\d)\d{0,6}(?=\][:\s])
     |(?:(?<=\.\w:\d)|(?<=\.\w\w:\d)|(?<=\.\w\w\w:\d)|(?<=host:\d))\d*(?::\d+)?\b
     |(?<=(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[ ]\d)\d?\b
-    |(?<=(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[ ][ ]\d)\b
     )""",
     re.VERBOSE,
 )
-_HEX = re.compile(r"[0-9a-f](?<!\w.)(?:[0-9a-f]{7}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{7,63})(?!\w)")
-_TEMP = re.compile(r"/(?:tmp/[\w.-]+|var/folders/[\w./-]+)")
+_HEX = re.compile(
+    r"[0-9a-f](?<!\w.)(?:[0-9a-f]{7}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{7,63})(?!\w)"
+)
+_TEMP = re.compile(r"/(?:tmp|var/folders)/[\w./-]+")
+_TEMP_NAME = re.compile(r"(?<=/)tmp[\w.-]{4,}|\d+")
 _NAMED = re.compile(
-    r"""(?:p(?:id|pid|rocess(?:[ _]id)?|ort)|t(?:id|hread|ry|race[_-]?id)|re(?:quest|q)[ _-]?id|correlation[_-]?id|span[_-]?id
-        |attempt|retry)(?<![a-z_]pid)(?<![a-z_]port)(?<![a-z_]tid)(?<![a-z_]try)["']?\s*[\#:=(]?\s*["']?\d[\w-]*
-    |(?:[dnelu_](?:ate|ow|lapsed|ptime|atency|at|ms)|t(?:ime(?:stamp)?|s|ook)|duration)(?:["']?\s*[:=]\s*|\s+(?=\d))
+    r"""(?:p(?:id|pid|rocess(?:[ _]id)?|ort)|t(?:id|hread|ry|race[_-]?id)|re(?:quest|q)[ _-]?id|correlation[_-]?id
+        |span[_-]?id|attempt|retry|col(?:umn)?|char)(?<![a-z_]pid)(?<![a-z_]port)(?<![a-z_]tid)(?<![a-z_]try)
+        ["']?\s*[\#:=(]?\s*["']?\d[\w-]*""",
+    re.VERBOSE,
+)
+_TIMED = re.compile(
+    r"""(?:[dnelu_](?:ate|ow|lapsed|ptime|atency|at|ms)|t(?:ime(?:stamp)?|s|ook)|duration)(?:["']?\s*[:=]\s*|\s+(?=\d))
         (?:"[^"]*"|[\d.e+-]+)""",
     re.VERBOSE,
 )
-_LINES = re.compile(r"[lr](?<!\w.)(?:ines?|n|ow)?[ #:=]*(\d+)\b|\n[ \t]*(\d+)(?=[:|\t→])")
+_NAMED_HINTS = ("pid", "process", "port", "tid", "thread", "try", "id", "attempt", "col", "char")
+_TIMED_HINTS = ("time", "ts", "took", "duration", "elapsed", "latency", "date", "now", "_at", "_ms")
+_LINES = re.compile(
+    r"[lr](?<!\w.)(?:(?<=l)(?:ine(?:s|[ _]?no|[ _]?number)?|n)?|ow)[\"']?[ #:=]*(\d+)\b|\n[ \t]*(\d+)(?=[:|\t→])"
+)
 _RANGE = re.compile(r"[lr](?<!\w.)(?:ines?|n|ows?)[ #:=]*\d+ ?(?:-|–|to|\.\.|/|of) ?\d")
 _DIGIT = re.compile(r"\d")
 
@@ -72,24 +84,26 @@ def call_key(tool: str, value: Json, volatile: Collection[str] = VOLATILE) -> st
 def plain_result(text: str) -> str:
     """``text`` in lower case without noise; of a long text the edges exactly and the middle without its digits.
 
-    The middle is shortened to a hash, which bounds the cost.
+    The middle is shortened to a checksum, which bounds the cost.
     """
     text = text.strip()
     if len(text) <= 2 * _EDGE:
         return _quiet(text)
     middle = text[_EDGE:-_EDGE].encode("utf-8", "surrogatepass").translate(None, b"0123456789")
-    hashed = hashlib.blake2b(middle, digest_size=6).hexdigest()
-    return f"{_quiet(text[:_EDGE])}\0{hashed}\0{_quiet(text[-_EDGE:])}"
+    return f"{_quiet(text[:_EDGE])}\0{zlib.crc32(middle):x}.{len(middle)}\0{_quiet(text[-_EDGE:])}"
 
 
 def _quiet(text: str) -> str:
-    text = text.lower()
+    text = text.lower().replace("  ", " ")  # padding follows the width of numbers
     if not _DIGIT.search(text):
         return text
     if "/tmp/" in text or "/var/folders/" in text:
-        text = _TEMP.sub("#", text)
+        text = _TEMP.sub(lambda m: _TEMP_NAME.sub("#", m.group()), text)
     text = _HEX.sub(_unless_plain, _NOISE.sub("#", text))
-    text = _NAMED.sub("#", text)
+    if any(hint in text for hint in _NAMED_HINTS):
+        text = _NAMED.sub("#", text)
+    if any(hint in text for hint in _TIMED_HINTS):
+        text = _TIMED.sub("#", text)
     text = "\n" + text
     if _LINES.search(text) and not _is_listing(text):
         text = _LINES.sub("\n#", text)
@@ -102,16 +116,24 @@ def _unless_plain(match: re.Match[str]) -> str:
     return found if found.isdigit() or found.isalpha() else "#"
 
 
+_ADVANCES = re.compile(
+    r"process|read|reached|scan|import|load|pars|index|cop[iy]|writ|progress|item|step|batch|page|chunk|record|done|download"
+)
+_COMPLAINS = re.compile(
+    r"error|fail|exception|refus|denied|invalid|missing|cannot|warn|traceback|not found|unknown|abort"
+)
 _TICK = re.compile(r"[lr](?<!\w.)(?:ine|n|ow)[ #:=]*(\d+)\b|\[(?<=\w.)(\d{1,7})\](?=[:\s])")
 
 
 def tick(text: str) -> tuple[int, bool]:
     """The first number that was taken for noise and might be a counter (-1: none), and whether it counts lines.
 
-    One result can not tell the line of a message from the line that a job has reached; a row of results can.
+    One result can not tell the line of a message from the line that a job has reached; a row of results can, and
+    what complains is no report of progress.
     """
-    found = _TICK.search(text[:_EDGE].lower())
-    if not found:
+    text = text[:_EDGE].lower()
+    found = _TICK.search(text)
+    if not found or _COMPLAINS.search(text) or not _ADVANCES.search(text):
         return -1, False
     return int(found.group(1) or found.group(2)), found.group(1) is not None
 
@@ -144,14 +166,14 @@ _GENERIC = re.compile(
     re.IGNORECASE,
 )
 _VAGUE_TYPE = re.compile(r"exit|nonzero|command|tool|^error$|unknown|failed|process", re.IGNORECASE)
-_RAISED = re.compile(r"^\s*(?:E\s+)?[\w.]*(?:Error|Exception|Warning|Exit|Interrupt|Failure)\b.*", re.MULTILINE)
+_RAISED = re.compile(r"^\s*(?:E\s+)?[\w.]*(?:Error|Exception|SystemExit|Interrupt|Failure)\b.*", re.MULTILINE)
 
 
 def error_class(error_type: str | None, message: str, echoes: Iterable[str] = ()) -> str:
     """Type and first telling line of an error, without what changes with the arguments; empty if nothing is told.
 
-    ``echoes`` are texts of the input, in lower case, that the message may repeat. Lines that say only *that* something failed are
-    passed over; the line of a traceback that names the exception is preferred.
+    ``echoes`` are texts of the input, in lower case, that the message may repeat. Lines that say only *that* something
+    failed are passed over; the line of a traceback that names the exception is preferred.
     """
     raised = _RAISED.findall(message[-2000:])
     line = raised[-1] if raised else ""

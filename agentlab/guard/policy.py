@@ -24,12 +24,18 @@ class GuardPolicy:
     """A frozen specification; every number is a count of calls.
 
     ``final`` is what follows a nudge that did not help. ``max_gap`` other calls may stand between two occurrences of
-    a stuck call. ``same`` holds for an equal result in a row, ``fails`` for an equal failure, ``filled`` is added to
-    both when other calls stand between. ``waiting`` holds where something is said to be under way, ``polling`` where
-    the model sleeps between looks or the source was seen to change, ``passing`` for failures that pass by themselves,
-    ``reworked`` for an equal failure after each of several different changes. ``jittered`` holds for one class of
-    error under changing arguments, ``similar`` for like arguments with the same result, ``fruitless`` for any
-    arguments that find nothing. ``rounds_per_step`` None means no cap.
+    a stuck call. Patience, by what repeats:
+
+    * ``same``: one call with an equal result; ``fails``: with an equal failure; ``filled`` is added to both when
+      other calls stand between;
+    * ``waiting``: something is said to be under way; ``polling``: the model sleeps between looks, or the source was
+      seen to change; ``passing``: failures that pass by themselves;
+    * ``reworked``: an equal failure after each of several different changes; ``recheck``: a look after each of them
+      (a limit beyond the window is never reached);
+    * ``jittered``: one class of error under changing arguments; ``similar``: like arguments with one result;
+      ``fruitless``: any arguments that find nothing.
+
+    ``rounds_per_step`` None means no cap.
     """
 
     enabled: bool = True
@@ -44,11 +50,12 @@ class GuardPolicy:
     filled: int = 1
     waiting: Patience = Patience(30, 60)
     polling: Patience = Patience(12, 24)
-    passing: Patience = Patience(7, 12)
+    passing: Patience = Patience(7, 10)
     reworked: Patience = Patience(6, 9)
     jittered: Patience = Patience(4, 6)
     similar: Patience = Patience(5, 7)
-    fruitless: Patience = Patience(8, 12)
+    fruitless: Patience = Patience(7, 10)
+    recheck: Patience = Patience(10, 65)
     volatile: tuple[str, ...] = VOLATILE
 
     def to_json(self) -> dict[str, Any]:
@@ -77,5 +84,7 @@ class GuardPolicy:
         policy = GuardPolicy(**made)
         wrong = [r for r in policy.rules if r not in RULES]
         if wrong or policy.final not in ("pause", "stop"):
-            raise BadDefinition(f"guard: rules are {', '.join(RULES)}, final is pause or stop; got {wrong or policy.final!r}")
+            raise BadDefinition(
+                f"guard: rules are {', '.join(RULES)}, final is pause or stop; got {wrong or policy.final!r}"
+            )
         return policy

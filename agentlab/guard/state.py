@@ -63,13 +63,17 @@ class GuardState:
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> GuardState:
         """A state from its JSON."""
-        window = tuple(Fingerprint(*row[:8], tuple(row[8]), row[9], (row[10][0], row[10][1])) for row in data["window"])
+        window = tuple(
+            Fingerprint._make((*row[:8], tuple(row[8]), row[9], (row[10][0], row[10][1]))) for row in data["window"]
+        )
         seq, level = data["verdict"]
         return GuardState(window, seq, level, data["rounds"], data["step"], data["batch"])
 
 
 def observe(state: GuardState, action: Action, policy: GuardPolicy) -> tuple[GuardState, Finding | None]:
     """The state after ``action`` and what is to be said about it. Pure."""
+    if action.after_person:
+        state = resumed(state)
     sibling = action.batch is not None and action.batch == state.batch
     if action.step is not None and action.step != state.step:
         state = replace(new_step(state), step=action.step)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from agentlab import budget
 from agentlab.context import build_messages, task_text
 from agentlab.crashpoints import CrashPoint, reach
 from agentlab.errors import ModelError
-from agentlab.events import Draft, canonical, digest, input_hash, plain
+from agentlab.events import Draft, Fixed, canonical, digest, input_hash, plain
 from agentlab.harness.retrying import model_delay
 from agentlab.harness.rig import Rig
 from agentlab.harness.telling import RULES, RULES_WITH_PLAN, result_text, statement_prompt, status_text
+from agentlab.models.digest import request_digest
 from agentlab.ports import ModelReply, ModelRequest
 from agentlab.session.commands import AskModel
 from agentlab.session.decide import request_estimate
@@ -23,12 +25,13 @@ def perform_ask(command: AskModel, rig: Rig) -> list[Draft]:
     rig.wait_until(command.not_before_us)
     request = build_request(rig, command.purpose)
     request_id = rig.ids.new("r")
+    request = replace(request, request_id=request_id, digest=request_digest(request))
     rig.recorder.commit((_request_draft(rig, request, request_id, command),))
     rig.acknowledge()
     started = rig.clock.monotonic()
     reach(CrashPoint.MODEL_SEND, "before", command.purpose)
     try:
-        reply = rig.model.complete(_with_id(request, request_id), rig.on_text)
+        reply = rig.model.complete(request, rig.on_text)
         if not reply.content:
             raise ModelError("empty", "the model answered with nothing")
     except ModelError as error:
@@ -41,31 +44,37 @@ def perform_ask(command: AskModel, rig: Rig) -> list[Draft]:
 def build_request(rig: Rig, purpose: str) -> ModelRequest:
     """The request that the folded state implies: byte-stable fixed layer, task layer, scratch by reference."""
     definition, state = rig.run.definition, rig.state
-    rules = RULES_WITH_PLAN if not definition.steps else RULES
-    system = "\n\n".join(part for part in (definition.system, rules) if part)
+    system, tools = rig.fixed_layer(lambda: _fixed_layer(rig))
     task = task_text(
         definition.goal, definition.user_input, definition.constraints, definition.params, state.context.anchors
     )
-    tools: list[dict[str, Any]] = [spec.for_model() for spec in rig.run.tools.values()]
     if purpose == "statement":
         content = [{"type": "text", "text": task}, {"type": "text", "text": statement_prompt(state)}]
         messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
     else:
         rig.prune()
-        shown = {block.seq: block_content(rig, block.seq) for block in state.context.blocks}
+        shown = {block.seq: rig.rendered(block.seq, block_content) for block in state.context.blocks}
         messages = build_messages(task, state.context, shown, status_text(state))
     return ModelRequest(
-        system=[{"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}],
+        system=system,
         tools=tools,
         messages=messages,
         max_tokens=definition.limits.max_output_tokens,
         purpose="statement" if purpose == "statement" else "act",
-        params=rig.run.definition.model_params,
+        params=definition.model_params,
         timeout_s=definition.limits.model_timeout_s,
     )
 
 
-def block_content(rig: Rig, seq: int) -> Sequence[Mapping[str, Any]]:
+def _fixed_layer(rig: Rig) -> tuple[list[Fixed], list[Fixed]]:
+    definition = rig.run.definition
+    rules = RULES_WITH_PLAN if not definition.steps else RULES
+    text = "\n\n".join(part for part in (definition.system, rules) if part)
+    system = Fixed({"type": "text", "text": text, "cache_control": {"type": "ephemeral"}})
+    return [system], [Fixed(spec.for_model()) for spec in rig.run.tools.values()]
+
+
+def block_content(rig: Rig, seq: int) -> list[Fixed]:
     """The API content of a scratch block: an answer's blocks with our call ids, or one tool_result."""
     event = rig.event(seq)
     payload = event.payload
@@ -78,11 +87,11 @@ def block_content(rig: Rig, seq: int) -> Sequence[Mapping[str, Any]]:
                 block = {**block, "id": next(calls), "input": call_input if isinstance(call_input, dict) else {}}
             elif block.get("type") == "text" and not block.get("text", "").strip():
                 continue
-            blocks.append(block)
+            blocks.append(Fixed(block))
         return blocks
     text = result_text(rig.content(dict(payload)), event.type == "tool_error", seq)
-    block = {"type": "tool_result", "tool_use_id": payload["call_id"], "content": text}
-    return [{**block, "is_error": True}] if event.type == "tool_error" else [block]
+    result = {"type": "tool_result", "tool_use_id": payload["call_id"], "content": text}
+    return [Fixed({**result, "is_error": True} if event.type == "tool_error" else result)]
 
 
 def _request_draft(rig: Rig, request: ModelRequest, request_id: str, command: AskModel) -> Draft:
@@ -93,24 +102,20 @@ def _request_draft(rig: Rig, request: ModelRequest, request_id: str, command: As
         "request_id": request_id,
         "purpose": command.purpose,
         "layers": {
-            "fixed": {"system": digest(canonical(list(request.system))), "tools": len(request.tools)},
-            "task": {"digest": digest(canonical(request.messages[0]["content"][0])), "anchors": len(state.context.anchors)},
+            "fixed": {"system": rig.fixed_layer(lambda: _fixed_layer(rig))[0][0].digest, "tools": len(request.tools)},
+            "task": {
+                "digest": digest(canonical(request.messages[0]["content"][0])),
+                "anchors": len(state.context.anchors),
+            },
             "scratch": {"blocks": len(blocks), "tokens": state.context.tokens, "dropped": state.context.dropped},
         },
         "blocks": [] if command.purpose == "statement" else _ranges([b.seq for b in blocks]),
         "notes": list(state.context.notes),
         "tokens_estimate": reserved["input_tokens"],
         "reserved": reserved,
-        "digest": request_digest(request),
+        "digest": request.digest,
     }
     return Draft("model_request", payload, step=_step(rig), attempt=state.plan.attempt, model=rig.model.name)
-
-
-def request_digest(request: ModelRequest) -> str:
-    """The digest that identifies what a model was asked."""
-    from agentlab.models.digest import request_digest as computed
-
-    return computed(request)
 
 
 def _ranges(seqs: Sequence[int]) -> list[list[int]]:
@@ -122,12 +127,6 @@ def _ranges(seqs: Sequence[int]) -> list[list[int]]:
         else:
             out.append([seq, seq])
     return out
-
-
-def _with_id(request: ModelRequest, request_id: str) -> ModelRequest:
-    from dataclasses import replace
-
-    return replace(request, request_id=request_id)
 
 
 def _answer_drafts(rig: Rig, reply: ModelReply, request_id: str, purpose: str, duration_ms: float) -> list[Draft]:
@@ -177,7 +176,13 @@ def _requested(rig: Rig, use: Mapping[str, Any], call_id: str, where: Mapping[st
     identity = {k: v for k, v in arguments.items() if spec is None or k not in spec.volatile}
     return Draft(
         "tool_requested",
-        {"call_id": call_id, "tool": name, "input": arguments, "effect": effect, "model_call_id": str(use.get("id", ""))},
+        {
+            "call_id": call_id,
+            "tool": name,
+            "input": arguments,
+            "effect": effect,
+            "model_call_id": str(use.get("id", "")),
+        },
         tool_name=name,
         input_hash=input_hash(name, identity),
         call_id=call_id,

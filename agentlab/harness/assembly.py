@@ -154,8 +154,10 @@ def assemble(
     trust: bool = False,
     arming: Arming | None = None,
     clock: Clock | None = None,
-) -> Incarnation:
+) -> Incarnation | None:
     """Load a session, open an incarnation, and put together what it works with.
+
+    None when the session has ended: then only a sandbox that its last harness could not give back is ended.
 
     Raises:
         SessionBusy: another harness is alive.
@@ -166,6 +168,9 @@ def assemble(
     store = ParquetStore(lab)
     log, blobs, ids = store.open(session_id), store.blobs, RandomIds()
     loaded = load(log, blobs)
+    if loaded.state.control.status == "ended":
+        _give_back(loaded.state)
+        return None
     definition, given = definition_of(log, blobs, loaded.state)
     dump = require_trust(given, blobs, trust)
     run = Run.of(definition)
@@ -198,17 +203,25 @@ def assemble(
 
 
 def _rig(
-    lab: Path, store: ParquetStore, log: Log, recorder: Recorder, run: Run, dump: str | None, link: KeeperLink | None, clock: Clock
+    lab: Path,
+    store: ParquetStore,
+    log: Log,
+    recorder: Recorder,
+    run: Run,
+    dump: str | None,
+    link: KeeperLink | None,
+    clock: Clock,
 ) -> tuple[Rig, Callable[[], None]]:
-    from agentlab.sandbox.local import LocalSandboxes
-    from agentlab.sandbox.spawn import DirectSpawner
     from agentlab.toolhost.client import ProcessToolHost
     from agentlab.toolhost.outcome import execution_for
+
+    from agentlab.sandbox.local import LocalSandboxes
+    from agentlab.sandbox.spawn import DirectSpawner
 
     spawner = KeeperSpawner(link) if link is not None else DirectSpawner()
     owner = link.keeper if link is not None else None
     sandboxes = LocalSandboxes(lab, store.blobs.root, spawner, clock, owner=owner)
-    toolhost = ProcessToolHost(store.blobs.get, cwd=os.getcwd())
+    toolhost = ProcessToolHost(store.blobs.root, cwd=os.getcwd())
     rig = Rig(
         run=run,
         log=log,
@@ -222,6 +235,13 @@ def _rig(
         execution_for=lambda invocation: execution_for(invocation, dump),
     )
     return rig, toolhost.close
+
+
+def _give_back(state: State) -> None:
+    from agentlab.sandbox.killing import kill_sandbox
+
+    if state.sandbox.record and process.liveness(state.sandbox.record) == "alive":
+        kill_sandbox(state.sandbox.record)
 
 
 def _tell(link: KeeperLink, recorder: Recorder) -> None:
@@ -250,5 +270,3 @@ def _marks(arming: Arming | None, state: State) -> list[Draft]:
 def state_at(log: Log, blobs: Blobs) -> State:
     """The folded state of a session as of now, for readers."""
     return load(log, blobs).state
-
-

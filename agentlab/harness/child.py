@@ -60,6 +60,8 @@ def drive(options: argparse.Namespace, link: KeeperLink | None, arming: Arming) 
         Path(options.lab), options.session, link=link, death=death_told(), takeover=options.takeover,
         trust=options.trust, arming=arming,
     )  # fmt: skip
+    if incarnation is None:
+        return "ended"
     try:
         return incarnation.run()
     finally:

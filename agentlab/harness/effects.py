@@ -46,10 +46,22 @@ def perform_effect(rig: Rig, call: Call, tool: ToolSpec, arguments: Mapping[str,
         output = rig.content(dict(earlier.payload)).get("output")
         return [toolcalls.result_draft(rig, call, output, reused=True, effect_of=done.result_seq)]
     key = call.key or effect_key(rig, call, tool)
-    pending = {"key": key, "call_id": call.call_id, "tool": call.tool, "input_hash": call.input_hash, "try": call.tries + 1}
-    place: dict[str, Any] = {"tool_name": call.tool, "call_id": call.call_id, "effect_key": key, "input_hash": call.input_hash}
+    pending = {
+        "key": key,
+        "call_id": call.call_id,
+        "tool": call.tool,
+        "input_hash": call.input_hash,
+        "try": call.tries + 1,
+    }
+    place: dict[str, Any] = {
+        "tool_name": call.tool,
+        "call_id": call.call_id,
+        "effect_key": key,
+        "input_hash": call.input_hash,
+    }
     # This append is the fence check: a zombie that lost the session stops here, before it touches the outside.
     rig.recorder.commit((Draft("effect_pending", pending, parent_seq=call.seq, step=_step(rig), **place),))
+    rig.log.flush()
     call = rig.state.call(call.call_id) or call
     reach(CrashPoint.EFFECT_SEND, "before", call.tool)
     try:
@@ -73,7 +85,12 @@ def completed_drafts(
     rig: Rig, call: Call, value: Any, outcome: ToolOutcome | None = None, verified: str | None = None
 ) -> list[Draft]:
     """What an effect says, its state and the result: one commit."""
-    payload: dict[str, Any] = {"key": call.key, "call_id": call.call_id, "tool": call.tool, "input_hash": call.input_hash}
+    payload: dict[str, Any] = {
+        "key": call.key,
+        "call_id": call.call_id,
+        "tool": call.tool,
+        "input_hash": call.input_hash,
+    }
     extra: dict[str, Any] = {}
     if verified:
         payload["verified"] = verified
@@ -87,7 +104,9 @@ def completed_drafts(
 def not_done(rig: Rig, call: Call, tool: ToolSpec, reason: str, outcome: ToolOutcome | None = None) -> list[Draft]:
     """An effect that surely did not happen: again within the limit, else an error for the model."""
     payload = {"key": call.key, "call_id": call.call_id, "tool": call.tool, "reason": reason}
-    drafts = [Draft("effect_failed", payload, tool_name=call.tool, call_id=call.call_id, effect_key=call.key, step=_step(rig))]
+    drafts = [
+        Draft("effect_failed", payload, tool_name=call.tool, call_id=call.call_id, effect_key=call.key, step=_step(rig))
+    ]
     # A try that a crash cut short is not the tool's failure and does not use up its limit.
     cut = call.started_in < rig.recorder.incarnation
     if cut or call.tries < tool.tries:
@@ -113,7 +132,10 @@ def perform_verify(command: VerifyEffect, rig: Rig) -> list[Draft]:
         outcome, evidence, value = _ask_outside(rig, call, tool)
     reach(CrashPoint.EFFECT_VERIFY, "after", call.tool)
     if outcome == "completed":
-        return [_verified(rig, call, outcome, evidence, "record"), *completed_drafts(rig, call, value, verified=evidence)]
+        return [
+            _verified(rig, call, outcome, evidence, "record"),
+            *completed_drafts(rig, call, value, verified=evidence),
+        ]
     cut = call.started_in < rig.recorder.incarnation
     if outcome == "not_done":
         again = cut or call.tries < tool.tries
@@ -123,7 +145,10 @@ def perform_verify(command: VerifyEffect, rig: Rig) -> list[Draft]:
         return [_verified(rig, call, outcome, evidence, "retry")]
     doubt = {"key": call.key, "call_id": call.call_id, "tool": call.tool, "reason": evidence}
     place: dict[str, Any] = {"tool_name": call.tool, "call_id": call.call_id, "effect_key": call.key}
-    return [_verified(rig, call, outcome, evidence, "in_doubt"), Draft("effect_in_doubt", doubt, step=_step(rig), **place)]
+    return [
+        _verified(rig, call, outcome, evidence, "in_doubt"),
+        Draft("effect_in_doubt", doubt, step=_step(rig), **place),
+    ]
 
 
 def _ask_outside(rig: Rig, call: Call, tool: ToolSpec) -> tuple[str, str, Any]:
@@ -131,7 +156,12 @@ def _ask_outside(rig: Rig, call: Call, tool: ToolSpec) -> tuple[str, str, Any]:
         return "unknown", "the tool has no verify function", None
     arguments = {"key": call.key, "arguments": rig.arguments(call)}
     asked = ToolInvocation(
-        f"{call.call_id}.verify", tool.verify, arguments, key=call.key, timeout_s=tool.timeout_s, params=rig.run.definition.params
+        f"{call.call_id}.verify",
+        tool.verify,
+        arguments,
+        key=call.key,
+        timeout_s=tool.timeout_s,
+        params=rig.run.definition.params,
     )
     try:
         outcome = rig.toolhost.call(asked)
@@ -155,7 +185,9 @@ def _verified(rig: Rig, call: Call, outcome: str, evidence: str, following: str)
         "evidence": evidence,
         "next": following,
     }
-    return Draft("effect_verified", payload, tool_name=call.tool, call_id=call.call_id, effect_key=call.key, step=_step(rig))
+    return Draft(
+        "effect_verified", payload, tool_name=call.tool, call_id=call.call_id, effect_key=call.key, step=_step(rig)
+    )
 
 
 def _step(rig: Rig) -> int | None:

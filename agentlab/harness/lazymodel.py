@@ -40,8 +40,9 @@ class LazyModel:
 
         definition = self._definition
         if definition.model_ref is not None:
-            from agentlab.models.scripted import ScriptedModel
             from agentlab.portable import load
+
+            from agentlab.models.scripted import ScriptedModel
 
             made = load(definition.model_ref, self._blobs.get)
             if hasattr(made, "complete"):

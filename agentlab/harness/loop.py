@@ -35,6 +35,7 @@ def turn(rig: Rig, before: Callable[[Command], None] | None = None) -> Command:
             before(command)
         if isinstance(command, Rest):
             rig.recorder.commit()
+            rig.log.flush()
             rig.acknowledge()
             return command
         rig.recorder.stage(perform(command, rig))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from agentlab.toolhost.outcome import result_of
+
 from agentlab.definition import ValidatorSpec
 from agentlab.errors import SandboxGone, ToolHostError
 from agentlab.events import Draft, canonical, plain
@@ -11,7 +13,6 @@ from agentlab.harness import toolcalls
 from agentlab.harness.rig import Rig
 from agentlab.ports import ToolInvocation, ToolOutcome
 from agentlab.session.commands import CompleteStep, Remind, StartAttempt, StartStep, ValidateStep, ValidateTask
-from agentlab.toolhost.outcome import result_of
 
 
 def perform_start_attempt(command: StartAttempt, rig: Rig) -> list[Draft]:
@@ -50,9 +51,7 @@ def perform_validate_step(command: ValidateStep, rig: Rig) -> list[Draft]:
         return [answer]
     reasons, duration = answer
     payload = {"step_id": step.id, "satisfied": not reasons, "reasons": reasons}
-    asked = Draft(
-        "step_validated", payload, duration_ms=duration, step=command.number, attempt=rig.state.plan.attempt
-    )
+    asked = Draft("step_validated", payload, duration_ms=duration, step=command.number, attempt=rig.state.plan.attempt)
     if reasons:
         return [asked]
     summary = rig.state.plan.claimed or _newest_result(rig) or "validated"
@@ -111,7 +110,9 @@ def _ask(rig: Rig, validator: ValidatorSpec, what: str) -> tuple[list[str], floa
 def reasons_of(outcome: ToolOutcome, what: str) -> list[str]:
     """A validator's answer as reasons: none when it gave None, True or an empty list."""
     if not outcome.ok:
-        return [f"the validator of {what} failed: {outcome.error_type or outcome.kind}: {outcome.message or 'no message'}"]
+        return [
+            f"the validator of {what} failed: {outcome.error_type or outcome.kind}: {outcome.message or 'no message'}"
+        ]
     value = outcome.value
     if value is None or value is True or value == []:
         return []

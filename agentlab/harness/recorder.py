@@ -14,10 +14,10 @@ from agentlab.clock import Clock
 from agentlab.crashpoints import CrashPoint, reach
 from agentlab.errors import Conflict, Fenced, OutcomeUnknown
 from agentlab.events import KINDS, Draft, Event, Head, seal, spill
+from agentlab.events.spill import ROW_LIMIT
 from agentlab.harness.redact import Redactor
 from agentlab.ids import Ids
 from agentlab.observe import Subscribers
-from agentlab.events.spill import ROW_LIMIT
 from agentlab.ports import Blobs, Log
 from agentlab.session.fold import fold, fold_all
 from agentlab.session.state import State
@@ -49,6 +49,10 @@ class Recorder:
     def staged(self) -> int:
         """How many events wait for the next commit."""
         return len(self._staged)
+
+    def staged_event(self, seq: int) -> Event | None:
+        """An event that waits for the next commit, None when there is none of that number."""
+        return next((event for event in self._events if event.seq == seq), None)
 
     def stage(self, drafts: Sequence[Draft]) -> None:
         """Fold ``drafts`` into ``state``; they become durable with the next :meth:`commit`."""
@@ -164,4 +168,3 @@ class Recorder:
     def forget(self) -> None:
         """Drop what is staged (a command that was interrupted before its write-ahead)."""
         self._staged, self._events, self.state = [], [], self.committed
-

@@ -7,7 +7,13 @@ from typing import Any
 from agentlab.events import Draft
 from agentlab.harness.rig import Rig
 from agentlab.harness.telling import recovery_note
-from agentlab.session.commands import CheckStatement, CompleteRecovery, FinishVerification, RebuildContext, StartRecovery
+from agentlab.session.commands import (
+    CheckStatement,
+    CompleteRecovery,
+    FinishVerification,
+    RebuildContext,
+    StartRecovery,
+)
 from agentlab.session.recovery import check_statement, expected_statement
 
 
@@ -31,7 +37,11 @@ def perform_rebuild(command: RebuildContext, rig: Rig) -> list[Draft]:
 
 
 def perform_finish_verification(command: FinishVerification, rig: Rig) -> list[Draft]:
-    payload = {"step": "verify", "outcome": "in doubt" if command.open else "done", "detail": {"in_doubt": command.open}}
+    payload = {
+        "step": "verify",
+        "outcome": "in doubt" if command.open else "done",
+        "detail": {"in_doubt": command.open},
+    }
     return [Draft("recovery_step", payload)]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from agentlab.clock import Clock
 from agentlab.definition import ToolSpec
-from agentlab.events import Event, resolve
+from agentlab.events import Event, Fixed, resolve
 from agentlab.harness.recorder import Recorder
 from agentlab.ids import Ids
 from agentlab.ports import Blobs, Execution, Log, Model, Sandbox, Sandboxes, ToolHost, ToolInvocation
@@ -36,6 +36,8 @@ class Rig:
     sandbox: Sandbox | None = None
     events: dict[int, Event] = field(default_factory=dict)
     unacknowledged: list[str] = field(default_factory=list)
+    shown: dict[int, list[Fixed]] = field(default_factory=dict)
+    fixed: tuple[list[Fixed], list[Fixed]] | None = None
 
     @property
     def state(self) -> State:
@@ -53,18 +55,32 @@ class Rig:
                 self.events[event.seq] = event
 
     def event(self, seq: int) -> Event:
-        """An event by number, from memory or from the log."""
-        found = self.events.get(seq)
+        """An event by number, staged, from memory or from the log."""
+        found = self.recorder.staged_event(seq) or self.events.get(seq)
         if found is None:
             found = next(iter(self.log.replay(seq, seq)))
             self.events[seq] = found
         return found
+
+    def rendered(self, seq: int, render: Callable[[Rig, int], list[Fixed]]) -> list[Fixed]:
+        """The content of a scratch block, rendered once: an event never changes."""
+        found = self.shown.get(seq)
+        if found is None:
+            found = self.shown[seq] = render(self, seq)
+        return found
+
+    def fixed_layer(self, make: Callable[[], tuple[list[Fixed], list[Fixed]]]) -> tuple[list[Fixed], list[Fixed]]:
+        """System blocks and tools, the same objects for the life of an incarnation."""
+        if self.fixed is None:
+            self.fixed = make()
+        return self.fixed
 
     def prune(self) -> None:
         """Forget events that scratch no longer refers to."""
         if len(self.events) > 4 * (len(self.state.context.blocks) + 16):
             wanted = {block.seq for block in self.state.context.blocks}
             self.events = {seq: e for seq, e in self.events.items() if seq in wanted}
+            self.shown = {seq: blocks for seq, blocks in self.shown.items() if seq in wanted}
 
     def content(self, value: Any) -> Any:
         """A payload value with spilled parts fetched."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from agentlab.toolhost.outcome import result_of
+
 from agentlab.errors import SandboxError, SandboxGone
 from agentlab.events import Draft
 from agentlab.harness import toolcalls
 from agentlab.harness.rig import Rig
 from agentlab.ports import Completed, ToolInvocation
 from agentlab.session.commands import AttachSandbox, FillWorkspace, ProvisionSandbox
-from agentlab.toolhost.outcome import result_of
 
 
 def perform_provision(command: ProvisionSandbox, rig: Rig) -> list[Draft]:
@@ -120,7 +121,12 @@ def _rerun(
         differs.append({"call_id": call_id, "tool": tool.name})
     return [
         Draft(
-            "execution_rerun", payload, tool_name=tool.name, call_id=call_id, duration_ms=outcome.duration_ms, parent_seq=seq
+            "execution_rerun",
+            payload,
+            tool_name=tool.name,
+            call_id=call_id,
+            duration_ms=outcome.duration_ms,
+            parent_seq=seq,
         )
     ]
 

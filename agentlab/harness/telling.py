@@ -36,7 +36,9 @@ def status_text(state: State) -> str:
     }
     lines = [f"<status>{canonical(status)}</status>"]
     if step is not None:
-        lines.append(f"Current step {status['number']} of {status['of']}: {step.id}" + (f" ({step.title})" if step.title else ""))
+        lines.append(
+            f"Current step {status['number']} of {status['of']}: {step.id}" + (f" ({step.title})" if step.title else "")
+        )
         if step.parameters:
             lines.append("Parameters: " + canonical(dict(step.parameters)))
         if step.expected:

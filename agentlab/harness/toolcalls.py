@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from agentlab.toolhost.outcome import result_of
+
 from agentlab.crashpoints import CrashPoint, reach
 from agentlab.definition import RETRIES_BY_KIND, STEP_KINDS, StepSpec, ToolSpec, step_to_json
 from agentlab.errors import SandboxError, SandboxGone, ToolHostError
@@ -19,7 +21,6 @@ from agentlab.harness.rig import Rig
 from agentlab.ports import Completed, ToolInvocation, ToolOutcome
 from agentlab.session.commands import AnswerCall, RunCall
 from agentlab.session.state import Call
-from agentlab.toolhost.outcome import result_of
 
 MAX_PLAN = 100
 
@@ -52,7 +53,9 @@ def perform_answer(command: AnswerCall, rig: Rig) -> list[Draft]:
     drafts = [result_draft(rig, call, command.text, not_run=True)]
     if command.kind == "settled":
         completed = {"key": call.key, "call_id": call.call_id, "tool": call.tool, "verified": "by a person"}
-        drafts.insert(0, Draft("effect_completed", completed, tool_name=call.tool, call_id=call.call_id, effect_key=call.key))
+        drafts.insert(
+            0, Draft("effect_completed", completed, tool_name=call.tool, call_id=call.call_id, effect_key=call.key)
+        )
     return drafts
 
 
@@ -158,7 +161,9 @@ def failed(rig: Rig, call: Call, tool: ToolSpec, outcome: ToolOutcome) -> list[D
 # --- the three places where a call runs -----------------------------------------------------------------------------
 
 
-def invocation(rig: Rig, call: Call, tool: ToolSpec, arguments: Mapping[str, Any], key: str | None = None) -> ToolInvocation:
+def invocation(
+    rig: Rig, call: Call, tool: ToolSpec, arguments: Mapping[str, Any], key: str | None = None
+) -> ToolInvocation:
     """The call as the tool host (or the sandbox) gets it."""
     assert tool.ref is not None
     return ToolInvocation(
@@ -229,7 +234,9 @@ def _builtin(rig: Rig, call: Call, tool: ToolSpec, arguments: Mapping[str, Any])
         return _plan(rig, call, arguments)
     if tool.builtin == "remember":
         name, value = str(arguments["name"])[:100], str(arguments["value"])[:2000]
-        anchor = Draft("anchor_set", {"name": name, "value": value, "source": "model"}, step=rig.state.plan.current or None)
+        anchor = Draft(
+            "anchor_set", {"name": name, "value": value, "source": "model"}, step=rig.state.plan.current or None
+        )
         return [anchor, result_draft(rig, call, f"{name} is pinned")]
     if tool.builtin == "recall":
         return _recall(rig, call, arguments)

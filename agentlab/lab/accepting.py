@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 INLINE_LIMIT = 32 * 1024
 
 
-def accept(lab: Lab, task: str | Task, session_id: str | None, model: Any, overrides: dict[str, Any]) -> tuple[Log, Definition]:
+def accept(
+    lab: Lab, task: str | Task, session_id: str | None, model: Any, overrides: dict[str, Any]
+) -> tuple[Log, Definition]:
     """A new log whose first event is the accepted task.
 
     Raises:

@@ -32,7 +32,9 @@ class Lab:
         BadLab: the path is a file, can not be written, or the disk is full.
     """
 
-    def __init__(self, path: str | os.PathLike[str] = DEFAULT, *, clock: Clock | None = None, ids: Ids | None = None) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str] = DEFAULT, *, clock: Clock | None = None, ids: Ids | None = None
+    ) -> None:
         self.path = Path(path).expanduser().absolute()
         self.clock = clock or SystemClock()
         self.ids = ids or RandomIds()
@@ -79,7 +81,9 @@ class Lab:
             session.add_input(Draft("fault_armed", {"id": self.ids.new("a"), "schedule": schedule, "seed": seed}))
         return session
 
-    def run(self, task: str | Task, *, background: bool = False, timeout_s: float | None = None, **options: Any) -> Session:
+    def run(
+        self, task: str | Task, *, background: bool = False, timeout_s: float | None = None, **options: Any
+    ) -> Session:
         """Create a session and drive it until it rests; with ``background`` return at once.
 
         Options are those of :meth:`create`. Harness and sandbox end with this process; the session goes on with
@@ -121,4 +125,3 @@ class Lab:
 
     def __repr__(self) -> str:
         return f"Lab({os.path.relpath(self.path)!r})"
-

@@ -43,7 +43,9 @@ class Located:
         return asdict(self)
 
     def __str__(self) -> str:
-        lines = [f"{self.session_id}: {self.condition.replace('_', ' ')}" + (f" at step {self.step}" if self.step else "")]
+        lines = [
+            f"{self.session_id}: {self.condition.replace('_', ' ')}" + (f" at step {self.step}" if self.step else "")
+        ]
         lines += [f"  because {e}" for e in self.evidence]
         lines += [f"  before: {self.before}"] if self.before else []
         lines += [f"  error: {self.error}"] if self.error else []
@@ -112,7 +114,11 @@ def _driven(state: State, definition: Definition, now_us: int) -> _Finding:
         return "unknown", (f"its harness runs on host {state.process.get('host')!r}",), "look there"
     if alive == "dead":
         if state.control.pause_id:
-            return "paused", (f"a pause was asked for: {state.control.pause_reason}", f"process {pid} is gone"), "wake it"
+            return (
+                "paused",
+                (f"a pause was asked for: {state.control.pause_reason}", f"process {pid} is gone"),
+                "wake it",
+            )
         return "harness_dead", (f"process {pid} with its start time is gone",), "wake it"
     age = max(0.0, (now_us - state.ts) / 1e6)
     stopped = process.stopped(int(state.process["pid"]))
@@ -121,9 +127,17 @@ def _driven(state: State, definition: Definition, now_us: int) -> _Finding:
         return "no_progress", (f"process {pid} is stopped (SIGSTOP)",), "continue or kill the harness"
     record = state.sandbox.record
     if record and state.sandbox.status in ("ready", "provisioned") and process.liveness(record) == "dead":
-        return "sandbox_dead", (f"sandbox process {record.get('pid')} is gone", living), "nothing: the harness restores it"
+        return (
+            "sandbox_dead",
+            (f"sandbox process {record.get('pid')} is gone", living),
+            "nothing: the harness restores it",
+        )
     if state.model.request_id:
-        return "waiting_for_model", (f"model_request {state.model.request_seq} has no answer since {iso(state.ts)}", living), "wait"
+        return (
+            "waiting_for_model",
+            (f"model_request {state.model.request_seq} has no answer since {iso(state.ts)}", living),
+            "wait",
+        )
     if state.calls:
         return _in_call(state, state.calls[0], definition, now_us, living)
     if age > SILENT_S:
@@ -137,5 +151,9 @@ def _in_call(state: State, call: Call, definition: Definition, now_us: int, livi
     waited = max(0.0, (now_us - max(state.ts, call.not_before_us)) / 1e6)
     what = f"{call.tool} ({call.call_id}) has no result, asked for in event {call.seq}"
     if waited > limit:
-        return "tool_hung", (what, f"{waited:.0f} s exceed its limit of {limit:g} s", living), "kill the sandbox or the harness"
+        return (
+            "tool_hung",
+            (what, f"{waited:.0f} s exceed its limit of {limit:g} s", living),
+            "kill the sandbox or the harness",
+        )
     return "tool_running", (what, living), "wait"

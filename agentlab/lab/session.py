@@ -186,7 +186,9 @@ class Session:
         """
         state = self.state
         if state.control.status == "ended":
-            raise UserError(f"session {self.id!r} has ended ({state.control.outcome}): there is nothing to wake; fork it to go on")
+            raise UserError(
+                f"session {self.id!r} has ended ({state.control.outcome}): there is nothing to wake; fork it to go on"
+            )
         if state.control.status == "waiting":
             raise UserError(
                 f"session {self.id!r} waits for a person: {state.control.question.get('question')}; answer with reply, approve,"
@@ -301,7 +303,9 @@ class Session:
 
     # --- waiting ---------------------------------------------------------------------------------------------------
 
-    def wait(self, timeout_s: float | None = None, on_events: Callable[[Sequence[Event]], None] | None = None) -> Status:
+    def wait(
+        self, timeout_s: float | None = None, on_events: Callable[[Sequence[Event]], None] | None = None
+    ) -> Status:
         """Wait until the session rests and its harness has left; in short waits, so that an interrupt works.
 
         Raises:
@@ -338,7 +342,9 @@ class Session:
                 self._gone()
                 return
             if deadline is not None and time.monotonic() > deadline:
-                raise TimeoutError(f"session {self.id!r} does not rest within {timeout_s} s; it goes on in the background")
+                raise TimeoutError(
+                    f"session {self.id!r} does not rest within {timeout_s} s; it goes on in the background"
+                )
             time.sleep(POLL_S)
 
     def _gone(self) -> None:

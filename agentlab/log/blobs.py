@@ -16,7 +16,7 @@ class BlobFolder:
     """``<root>/<first two digits>/<sha256>``: written once, verified at each read, shared by all sessions."""
 
     def __init__(self, root: str | os.PathLike[str], disk: Disk = DISK) -> None:
-        self.root = os.fspath(root)
+        self.root = os.path.abspath(os.fspath(root))
         self._disk = disk
         self._folders: set[str] = set()
         self._durable: set[str] = set()
@@ -101,7 +101,8 @@ class BlobFolder:
     def _ready(self, folder: str) -> None:
         if folder not in self._folders:
             make_folders(self._disk, folder)
-            self._disk.fsync_folder(self.root)  # the folder may be another writer's and not synced yet
+            for above in (os.path.dirname(self.root), self.root):  # what is there may be another's, not synced yet
+                self._disk.fsync_folder(above)
             self._folders.add(folder)
 
     def sweep(self) -> int:

@@ -61,7 +61,12 @@ class Disk:
         if sys.platform == "darwin":  # plain fsync leaves the bytes in the drive's own cache there
             import fcntl
 
-            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+            try:
+                fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+            except OSError as error:
+                if error.errno not in (errno.ENOTSUP, errno.EINVAL):  # a volume that knows only the plain one
+                    raise
+                os.fsync(fd)
         else:
             os.fsync(fd)
 

@@ -10,15 +10,15 @@ What each durability promises:
   power loss.
 * ``group``: an append that returned survives SIGKILL; after :meth:`ParquetLog.flush`, which also runs by itself at
   every ``group_size``-th append, all before it survives power loss. Acknowledge to others only after a flush.
-  Power loss can leave unflushed commits torn; they read as :class:`~agentlab.errors.LogCorrupt`.
-* ``process``: never synced; survives SIGKILL, and power loss as luck will have it.
+  Power loss can leave unflushed commits torn; they read as :class:`~agentlab.errors.LogCorrupt` until
+  :func:`agentlab.log.repair.set_aside_torn_tail` is asked to move them away.
+* ``process``: never synced; survives SIGKILL, and power loss as luck will have it (the same remedy applies).
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 from agentlab.clock import Clock, SystemClock
 from agentlab.crashpoints import CrashPoint, reach
@@ -53,14 +53,13 @@ class ParquetLog:
         clock: Clock | None = None,
         group_size: int = GROUP_SIZE,
     ) -> None:
-        self.folder = Path(folder)
+        self.folder = os.fspath(folder)
         self.durability: Durability = durability
         self._session_id = session_id
-        self._disk, self._clock = disk, clock or SystemClock()
-        root = os.fspath(folder)
-        self._commits = CommitFolder(os.path.join(root, COMMITS), session_id)
-        self._segments = Segments(os.path.join(root, SEGMENTS), session_id, disk)
-        self._pointers = PointerFolder(os.path.join(root, CHECKPOINTS), disk, durability != "process")
+        self.disk, self._clock = disk, clock or SystemClock()
+        self._commits = CommitFolder(os.path.join(self.folder, COMMITS), session_id)
+        self._segments = Segments(os.path.join(self.folder, SEGMENTS), session_id, disk)
+        self._pointers = PointerFolder(os.path.join(self.folder, CHECKPOINTS), disk, durability != "process")
         self._head: Head | None = None
         self._unsynced: list[str] = []
         self._group_size = group_size
@@ -84,15 +83,15 @@ class ParquetLog:
         detail = str(expected_seq)
         durable = self.durability == "disk"
         try:
-            tmp = publish(self._disk, path, encode(events), COMMIT_POINTS, durable=durable, detail=detail)
+            tmp = publish(self.disk, path, encode(events), COMMIT_POINTS, durable=durable, detail=detail)
         except FileExistsError:
             self._settle(events, commit_id)
             return
         self._segments.refresh()
         if self._segments.covers(expected_seq):
             # We slept while this seq was written by another, sealed and removed; readers pass over what we linked.
-            discard(self._disk, path)
-            discard(self._disk, tmp)
+            discard(self.disk, path)
+            discard(self.disk, tmp)
             self._settle(events, commit_id)
             return
         self._head = Head(events[-1].seq, events[-1].hash)
@@ -101,7 +100,7 @@ class ParquetLog:
             if len(self._unsynced) >= self._group_size:
                 self.flush()
         reach(CrashPoint.LOG_UNLINK, "before", detail)
-        discard(self._disk, tmp)
+        discard(self.disk, tmp)
         reach(CrashPoint.LOG_UNLINK, "after", detail)
 
     def flush(self) -> None:
@@ -120,12 +119,12 @@ class ParquetLog:
             except FileNotFoundError:
                 continue  # sealed meanwhile, and segments are always synced
             try:
-                self._disk.fsync(fd)
+                self.disk.fsync(fd)
             except OSError as error:
                 raise OutcomeUnknown(f"{path}: fsync failed ({error.strerror}); it may be lost") from error
             finally:
                 os.close(fd)
-        sync_folder(self._disk, self._commits.folder, CrashPoint.LOG_DIRSYNC)
+        sync_folder(self.disk, self._commits.folder, CrashPoint.LOG_DIRSYNC)
 
     def _taken(self, seq: int) -> bool:
         """Whether ``seq`` is surely taken; ``link`` decides when it is not."""
@@ -143,7 +142,7 @@ class ParquetLog:
         if not found or found[0].commit_id != commit_id:
             raise Conflict(self._session_id, seq)
         if self.durability == "disk":
-            sync_folder(self._disk, self._commits.folder, CrashPoint.LOG_DIRSYNC, str(seq))
+            sync_folder(self.disk, self._commits.folder, CrashPoint.LOG_DIRSYNC, str(seq))
         elif self.durability == "group":
             self._unsynced.append(self._commits.path(seq))
         if self._head is None or self._head.seq < events[-1].seq:
@@ -273,4 +272,4 @@ class ParquetLog:
     def orphans(self) -> int:
         """Remove temporary files of writers that died over an hour ago; returns how many. The first append does it."""
         self._swept = True
-        return sum(sweep(os.fspath(self.folder / name)) for name in (COMMITS, SEGMENTS, CHECKPOINTS))
+        return sum(sweep(os.path.join(self.folder, name)) for name in (COMMITS, SEGMENTS, CHECKPOINTS))

@@ -10,7 +10,6 @@ import contextlib
 import errno
 import json
 import os
-import shutil
 from collections.abc import Sequence
 from typing import Any, get_args
 
@@ -71,7 +70,7 @@ class ParquetStore:
             raise _exists(session_id)
         try:
             make_folders(self._disk, self._sessions)
-            sweep(self._sessions, remove=shutil.rmtree)
+            sweep(self._sessions, remove=_remove_folder)
             self._build(final, session_id, durability)
         except OSError as error:
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST) and os.path.isdir(final):
@@ -81,7 +80,8 @@ class ParquetStore:
                 raise refused(final, error) from error
             raise BadLab(f"{self.lab} can not take a session: {reason}") from error
         if durability != "process":
-            sync_folder(self._disk, self._sessions)
+            for folder in (self.lab, self._sessions):  # the latter may be another's and not synced yet
+                sync_folder(self._disk, folder)
         return self._log(session_id, final, durability)
 
     def open(self, session_id: str) -> ParquetLog:
@@ -141,8 +141,14 @@ class ParquetStore:
             disk.rename_folder(draft, final)
         except OSError:
             with contextlib.suppress(OSError):
-                shutil.rmtree(draft)
+                _remove_folder(draft)
             raise
+
+
+def _remove_folder(path: str) -> None:
+    import shutil  # imports every compression module; no start needs it
+
+    shutil.rmtree(path)
 
 
 def _exists(session_id: str) -> UserError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from agentlab.events.canonical import canonical
+from agentlab.events.canonical import Fixed, canonical
 from agentlab.ports import ModelRequest
 
 
@@ -22,9 +22,32 @@ def request_parts(request: ModelRequest) -> dict[str, Any]:
 
 
 def request_digest(request: ModelRequest) -> str:
-    """64 hexadecimal digits of SHA-256 over the canonical JSON of :func:`request_parts`.
+    """64 hexadecimal digits of SHA-256 over the digests of the parts of :func:`request_parts`, block by block.
+
+    Blocks that are :class:`~agentlab.events.canonical.Fixed` are hashed once however often they are asked again.
 
     Raises:
         PayloadError: the request holds something that is not JSON.
     """
-    return hashlib.sha256(canonical(request_parts(request)).encode()).hexdigest()
+    if request.digest:
+        return request.digest
+    messages = []
+    for message in request.messages:
+        content = message.get("content", "")
+        shown = content if isinstance(content, str) else [_digest(block) for block in content]
+        messages.append([message.get("role"), shown])
+    summary = {
+        "system": [_digest(block) for block in request.system],
+        "tools": [_digest(tool) for tool in request.tools],
+        "messages": messages,
+        "max_tokens": request.max_tokens,
+        "purpose": request.purpose,
+        "params": dict(request.params),
+    }
+    return hashlib.sha256(canonical(summary).encode()).hexdigest()
+
+
+def _digest(block: Any) -> str:
+    if isinstance(block, Fixed):
+        return block.digest
+    return hashlib.sha256(canonical(dict(block)).encode()).hexdigest()

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agentlab.events.canonical import canonical, plain
+from agentlab.events.canonical import Fixed, canonical, plain
 from agentlab.ports import ModelRequest, Usage
 
 CHARS_PER_TOKEN = 3.5
@@ -36,6 +36,8 @@ def block_text(block: Any) -> str:
     """The characters of a content block that cost tokens: its text, or its canonical JSON."""
     if isinstance(block, str):
         return block
+    if isinstance(block, Fixed):
+        return str(block["text"]) if block.get("type") == "text" else block.text
     if isinstance(block, Mapping):
         if block.get("type") == "text":
             return str(block.get("text", ""))

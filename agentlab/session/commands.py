@@ -20,7 +20,11 @@ class Command:
 
     def describe(self) -> str:
         """One line for a person."""
-        shown = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if getattr(self, f.name) not in ("", 0, None, ()))
+        shown = ", ".join(
+            f"{f.name}={getattr(self, f.name)!r}"
+            for f in fields(self)
+            if getattr(self, f.name) not in ("", 0, None, ())
+        )
         return f"{self.name}({shown})"
 
     def to_json(self) -> dict[str, Any]:

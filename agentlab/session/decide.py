@@ -107,7 +107,9 @@ def _calls(state: State, run: Run) -> c.Command | None:
     if call.status == "pending":
         return c.VerifyEffect(call.call_id, call.tool, call.key)
     if call.status == "in_doubt":
-        question = f"Did {call.tool} happen? Nobody can tell. Look outside, then settle {call.key}: done, retry or skip."
+        question = (
+            f"Did {call.tool} happen? Nobody can tell. Look outside, then settle {call.key}: done, retry or skip."
+        )
         return c.AskPerson(question, "effect", call.call_id, call.key, ("done", "retry", "skip"))
     if tool.needs_approval and not call.approved:
         return c.AskPerson(f"May {call.tool} run?", "approval", call.call_id, options=("approve", "deny"))

@@ -7,7 +7,6 @@ and recovery events are here; model, tool, effect and sandbox events in :mod:`ag
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any
 
 from agentlab import budget
@@ -15,6 +14,7 @@ from agentlab.context import MAX_ANCHORS, drop_before, purified
 from agentlab.definition import Limits, step_from_json
 from agentlab.errors import LogCorrupt
 from agentlab.events import KINDS, Event
+from agentlab.evolve import evolve
 from agentlab.session.foldwork import WORK_HANDLERS
 from agentlab.session.state import RECENT_STEPS, State
 
@@ -46,8 +46,8 @@ def fold(state: State, event: Event) -> State:
         handler = HANDLERS.get(event.type)
         changes = handler(state, event) if handler else {}
         if state.control.rested and event.type not in RESTS:
-            changes["control"] = replace(changes.get("control", state.control), rested=False)
-    return replace(state, seq=event.seq, hash=event.hash, ts=event.ts, **changes)
+            changes["control"] = evolve(changes.get("control", state.control), rested=False)
+    return evolve(state, seq=event.seq, hash=event.hash, ts=event.ts, **changes)
 
 
 def fold_all(state: State, events: Iterable[Event]) -> State:
@@ -68,7 +68,7 @@ def _session_started(state: State, event: Event) -> Changes:
         "session_id": event.session_id,
         "started_ts": event.ts,
         "baseline": payload["baseline"],
-        "plan": replace(state.plan, steps=steps, source="task" if steps else ""),
+        "plan": evolve(state.plan, steps=steps, source="task" if steps else ""),
         "budget": budget.from_limits(limits),
     }
 
@@ -76,16 +76,16 @@ def _session_started(state: State, event: Event) -> Changes:
 def _harness_woken(state: State, event: Event) -> Changes:
     control = state.control
     if control.status == "new":
-        control = replace(control, status="running")
+        control = evolve(control, status="running")
     if control.mode == "step":
-        control = replace(control, resumed_at=event.seq)
+        control = evolve(control, resumed_at=event.seq)
     sandbox = state.sandbox
     if sandbox.status in ("ready", "provisioned"):
-        sandbox = replace(sandbox, status="unattached")
+        sandbox = evolve(sandbox, status="unattached")
     recovery = state.recovery
     crashed = event.payload["reason"] in ("crash", "takeover")
     if crashed or (recovery.phase and recovery.phase != "done"):
-        recovery = replace(
+        recovery = evolve(
             recovery,
             phase="needed",
             cause=event.payload["reason"] if crashed else recovery.cause,
@@ -106,7 +106,7 @@ def _harness_woken(state: State, event: Event) -> Changes:
         "control": control,
         "sandbox": sandbox,
         "recovery": recovery,
-        "model": replace(state.model, request_id="", request_seq=0, purpose="", gave_up=""),
+        "model": evolve(state.model, request_id="", request_seq=0, purpose="", gave_up=""),
         "budget": budget.cut(state.budget),
     }
 
@@ -116,11 +116,11 @@ def _harness_woken(state: State, event: Event) -> Changes:
 
 def _plan_set(state: State, event: Event) -> Changes:
     steps = tuple(step_from_json(s) for s in event.payload["steps"])
-    return {"plan": replace(state.plan, steps=steps, source=event.payload["source"], current=0, started=False)}
+    return {"plan": evolve(state.plan, steps=steps, source=event.payload["source"], current=0, started=False)}
 
 
 def _step_started(state: State, event: Event) -> Changes:
-    plan = replace(
+    plan = evolve(
         state.plan, current=event.step or state.plan.current + 1, started=True, rounds=0, claimed="", to_validate=False
     )
     return {"plan": plan}
@@ -129,7 +129,7 @@ def _step_started(state: State, event: Event) -> Changes:
 def _step_completed(state: State, event: Event) -> Changes:
     recent = (*state.plan.recent, (event.payload["step_id"], event.seq, event.payload["summary"]))[-RECENT_STEPS:]
     step = state.step
-    plan = replace(
+    plan = evolve(
         state.plan,
         completed=state.plan.completed + 1,
         recent=recent,
@@ -138,7 +138,7 @@ def _step_completed(state: State, event: Event) -> Changes:
         to_validate=False,
         finished=state.plan.current >= len(state.plan.steps),
     )
-    checkpoint = replace(
+    checkpoint = evolve(
         state.checkpoint,
         steps_since=state.checkpoint.steps_since + 1,
         milestone=state.checkpoint.milestone or bool(step and (step.milestone or step.validator)),
@@ -149,31 +149,35 @@ def _step_completed(state: State, event: Event) -> Changes:
 
 
 def _step_validated(state: State, event: Event) -> Changes:
-    plan = replace(state.plan, to_validate=False)
+    plan = evolve(state.plan, to_validate=False)
     if event.payload["satisfied"]:
         return {"plan": plan, "responses_unread": False}
     told_done = bool(state.plan.claimed) or state.responses_unread
-    changes: Changes = {"plan": replace(plan, claimed=""), "responses_unread": False}
+    changes: Changes = {"plan": evolve(plan, claimed=""), "responses_unread": False}
     if told_done:
         note = f"Step {event.payload['step_id']} is not done: " + "; ".join(event.payload["reasons"])
-        changes["context"] = replace(state.context, notes=(*state.context.notes, note))
+        changes["context"] = evolve(state.context, notes=(*state.context.notes, note))
     return changes
 
 
 def _attempt_started(state: State, event: Event) -> Changes:
     attempt = event.payload["attempt"]
-    plan = replace(state.plan, attempt=attempt, finished=False, answer="", verdict="", reasons=())
+    plan = evolve(state.plan, attempt=attempt, finished=False, answer="", verdict="", reasons=())
     if attempt == 1:
         return {"plan": plan}
     # Repair or redo: the plan begins again; what stands in the workspace stands.
-    plan = replace(plan, current=0, started=False, claimed="", to_validate=False)
+    plan = evolve(plan, current=0, started=False, claimed="", to_validate=False)
     note = "The result was checked and is not good yet: " + "; ".join(event.payload.get("reasons", ()))
-    return {"plan": plan, "context": replace(state.context, notes=(*state.context.notes, note)), "responses_unread": False}
+    return {
+        "plan": plan,
+        "context": evolve(state.context, notes=(*state.context.notes, note)),
+        "responses_unread": False,
+    }
 
 
 def _task_validated(state: State, event: Event) -> Changes:
     verdict = "satisfied" if event.payload["satisfied"] else "unsatisfied"
-    return {"plan": replace(state.plan, verdict=verdict, reasons=tuple(event.payload["reasons"])[:20])}
+    return {"plan": evolve(state.plan, verdict=verdict, reasons=tuple(event.payload["reasons"])[:20])}
 
 
 # --- checkpoints and recovery --------------------------------------------------------------------------------------
@@ -183,7 +187,7 @@ def _checkpoint_written(state: State, event: Event) -> Changes:
     requested = state.checkpoint.requested
     if requested is not None and event.payload.get("request_id") == requested[0]:
         requested = None
-    checkpoint = replace(
+    checkpoint = evolve(
         state.checkpoint,
         seq=event.seq,
         cursor=event.payload["cursor"],
@@ -198,12 +202,12 @@ def _checkpoint_written(state: State, event: Event) -> Changes:
     chunks = event.payload.get("effect_chunks")
     if chunks is None:
         return {"checkpoint": checkpoint}
-    effects = replace(state.effects, recent=(), chunks=tuple((d, n) for d, n in chunks))
+    effects = evolve(state.effects, recent=(), chunks=tuple((d, n) for d, n in chunks))
     return {"checkpoint": checkpoint, "effects": effects}
 
 
 def _recovery_started(state: State, event: Event) -> Changes:
-    return {"recovery": replace(state.recovery, phase="sandbox")}
+    return {"recovery": evolve(state.recovery, phase="sandbox")}
 
 
 def _recovery_step(state: State, event: Event) -> Changes:
@@ -212,31 +216,31 @@ def _recovery_step(state: State, event: Event) -> Changes:
         return {}
     if step == "rebuild":
         note = event.payload.get("detail", {}).get("note", "")
-        open_round = any(b.kind == "response" and b.round == state.context.round for b in state.context.blocks) and bool(
-            state.calls
-        )
+        open_round = any(
+            b.kind == "response" and b.round == state.context.round for b in state.context.blocks
+        ) and bool(state.calls)
         context = purified(state.context, open_round)
         return {
-            "context": replace(context, notes=(*context.notes, note)) if note else context,
-            "recovery": replace(state.recovery, phase="verify"),
+            "context": evolve(context, notes=(*context.notes, note)) if note else context,
+            "recovery": evolve(state.recovery, phase="verify"),
             "responses_unread": state.responses_unread and open_round,
         }
     if step == "verify":
-        return {"recovery": replace(state.recovery, phase="statement")}
+        return {"recovery": evolve(state.recovery, phase="statement")}
     return {}
 
 
 def _statement_checked(state: State, event: Event) -> Changes:
     if event.payload["passed"]:
-        return {"recovery": replace(state.recovery, phase="done", statement="")}
+        return {"recovery": evolve(state.recovery, phase="done", statement="")}
     corrections = "; ".join(event.payload["corrections"])
-    recovery = replace(state.recovery, statement="", corrections=state.recovery.corrections + 1)
+    recovery = evolve(state.recovery, statement="", corrections=state.recovery.corrections + 1)
     note = "Your statement does not agree with the log: " + corrections
-    return {"recovery": recovery, "context": replace(state.context, notes=(*state.context.notes, note))}
+    return {"recovery": recovery, "context": evolve(state.context, notes=(*state.context.notes, note))}
 
 
 def _recovery_completed(state: State, event: Event) -> Changes:
-    return {"recovery": replace(state.recovery, phase="")}
+    return {"recovery": evolve(state.recovery, phase="")}
 
 
 # --- context, budget, control --------------------------------------------------------------------------------------
@@ -250,7 +254,7 @@ def _anchor_set(state: State, event: Event) -> Changes:
     anchors = {**state.context.anchors, event.payload["name"]: event.payload["value"]}
     if len(anchors) > MAX_ANCHORS:
         return {}
-    return {"context": replace(state.context, anchors=anchors)}
+    return {"context": evolve(state.context, anchors=anchors)}
 
 
 def _budget_reserved(state: State, event: Event) -> Changes:
@@ -262,12 +266,12 @@ def _budget_settled(state: State, event: Event) -> Changes:
 
 
 def _question_asked(state: State, event: Event) -> Changes:
-    control = replace(state.control, status="waiting", rested=True, question_seq=event.seq, question=dict(event.payload))
+    control = evolve(state.control, status="waiting", rested=True, question_seq=event.seq, question=dict(event.payload))
     return {"control": control}
 
 
 def _session_paused(state: State, event: Event) -> Changes:
-    control = replace(
+    control = evolve(
         state.control,
         status="paused",
         rested=True,
@@ -281,7 +285,7 @@ def _session_paused(state: State, event: Event) -> Changes:
 
 def _session_ended(state: State, event: Event) -> Changes:
     outcome = event.payload["outcome"]
-    return {"control": replace(state.control, status="ended", rested=True, reason=outcome, outcome=outcome)}
+    return {"control": evolve(state.control, status="ended", rested=True, reason=outcome, outcome=outcome)}
 
 
 # --- inputs --------------------------------------------------------------------------------------------------------
@@ -290,13 +294,13 @@ def _session_ended(state: State, event: Event) -> Changes:
 def _input(state: State, event: Event) -> Changes:
     control = state.control
     if control.resumed_at == state.seq:  # an input is no command: one step is still allowed
-        control = replace(control, resumed_at=event.seq)
+        control = evolve(control, resumed_at=event.seq)
     input_id = event.payload["id"]
     if input_id in control.seen:
         return {"control": control}
-    control = replace(control, seen=(*control.seen, input_id)[-SEEN_INPUTS:])
+    control = evolve(control, seen=(*control.seen, input_id)[-SEEN_INPUTS:])
     handler = INPUTS.get(event.type)
-    changes = handler(replace(state, control=control), event) if handler else {}
+    changes = handler(evolve(state, control=control), event) if handler else {}
     changes.setdefault("control", control)
     return changes
 
@@ -304,7 +308,7 @@ def _input(state: State, event: Event) -> Changes:
 def _pause_requested(state: State, event: Event) -> Changes:
     if state.control.status == "ended":
         return {}
-    return {"control": replace(state.control, pause_id=event.payload["id"], pause_reason=event.payload["reason"])}
+    return {"control": evolve(state.control, pause_id=event.payload["id"], pause_reason=event.payload["reason"])}
 
 
 def _resume_requested(state: State, event: Event) -> Changes:
@@ -312,7 +316,7 @@ def _resume_requested(state: State, event: Event) -> Changes:
     if control.status == "ended":
         return {}
     status = "running" if control.status in ("paused", "new") else control.status
-    control = replace(
+    control = evolve(
         control,
         status=status,
         reason="",
@@ -324,11 +328,11 @@ def _resume_requested(state: State, event: Event) -> Changes:
         resumed_turns=state.turns,
         resume_model=event.payload.get("model") or control.resume_model,
     )
-    model = replace(state.model, failures=0, gave_up="", waited_s=0.0, not_before_us=0)
+    model = evolve(state.model, failures=0, gave_up="", waited_s=0.0, not_before_us=0)
     recovery = state.recovery
     if recovery.corrections > 1:
-        recovery = replace(recovery, corrections=0)
-    plan = replace(state.plan, rounds=0)
+        recovery = evolve(recovery, corrections=0)
+    plan = evolve(state.plan, rounds=0)
     return {"control": control, "model": model, "errors_in_a_row": 0, "recovery": recovery, "plan": plan}
 
 
@@ -336,17 +340,17 @@ def _user_reply(state: State, event: Event) -> Changes:
     control = state.control
     if control.status != "waiting" or event.payload["question_seq"] != control.question_seq:
         return {}
-    answered = replace(control, status="running", question_seq=0, question={})
+    answered = evolve(control, status="running", question_seq=0, question={})
     call_id = control.question.get("call_id")
     calls = state.calls
     if event.type == "user_reply":
         calls = tuple(
-            replace(c, status="answered", last_error=event.payload["text"]) if c.call_id == call_id else c for c in calls
+            evolve(c, status="answered", last_error=event.payload["text"]) if c.call_id == call_id else c for c in calls
         )
     else:
         approved = event.type == "approval_given"
         calls = tuple(
-            replace(c, approved=approved, status=c.status if approved else "denied") if c.call_id == call_id else c
+            evolve(c, approved=approved, status=c.status if approved else "denied") if c.call_id == call_id else c
             for c in calls
         )
     return {"control": answered, "calls": calls}
@@ -359,20 +363,20 @@ def _budget_extended(state: State, event: Event) -> Changes:
 
 def _checkpoint_requested(state: State, event: Event) -> Changes:
     requested = (event.payload["id"], event.payload.get("label") or "")
-    return {"checkpoint": replace(state.checkpoint, requested=requested)}
+    return {"checkpoint": evolve(state.checkpoint, requested=requested)}
 
 
 def _effect_settled(state: State, event: Event) -> Changes:
     decision = {"done": "settled_done", "retry": "requested", "skip": "settled_skip"}[event.payload["decision"]]
     calls = tuple(
-        replace(c, status=decision, tries=0 if decision == "requested" else c.tries)
+        evolve(c, status=decision, tries=0 if decision == "requested" else c.tries)
         if c.key == event.payload["key"] and c.status == "in_doubt"
         else c
         for c in state.calls
     )
     control = state.control
     if control.status == "waiting" and control.question.get("key") == event.payload["key"]:
-        control = replace(control, status="running", question_seq=0, question={})
+        control = evolve(control, status="running", question_seq=0, question={})
     return {"calls": calls, "control": control}
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from agentlab import budget
 from agentlab.context import Block, add, estimate_tokens
 from agentlab.events import Event
+from agentlab.evolve import evolve
 from agentlab.session.state import Call, Settled, State, StepStats
 
 Changes = dict[str, Any]
@@ -26,7 +26,7 @@ def _stats(state: State, **amounts: float) -> dict[str, StepStats]:
             name, old = "(others)", state.plan.stats.get("(others)", StepStats())
         else:
             old = StepStats()
-    new = replace(old, **{k: getattr(old, k) + v for k, v in amounts.items()})
+    new = evolve(old, **{k: getattr(old, k) + v for k, v in amounts.items()})
     return {**state.plan.stats, name: new}
 
 
@@ -35,7 +35,7 @@ def _stats(state: State, **amounts: float) -> dict[str, StepStats]:
 
 def _model_request(state: State, event: Event) -> Changes:
     p = event.payload
-    model = replace(state.model, request_id=p["request_id"], request_seq=event.seq, purpose=p["purpose"])
+    model = evolve(state.model, request_id=p["request_id"], request_seq=event.seq, purpose=p["purpose"])
     return {"model": model, "budget": budget.reserve(state.budget, p["request_id"], p.get("reserved") or {})}
 
 
@@ -51,7 +51,9 @@ def _model_response(state: State, event: Event) -> Changes:
     if event.cost_microusd is not None:
         amounts["cost_microusd"] = event.cost_microusd
     changes: Changes = {
-        "model": replace(state.model, request_id="", request_seq=0, purpose="", failures=0, not_before_us=0, waited_s=0.0),
+        "model": evolve(
+            state.model, request_id="", request_seq=0, purpose="", failures=0, not_before_us=0, waited_s=0.0
+        ),
         "budget": budget.settle(state.budget, p["request_id"], amounts),
     }
     stats = _stats(
@@ -61,16 +63,16 @@ def _model_response(state: State, event: Event) -> Changes:
         output_tokens=event.output_tokens or 0,
         duration_ms=event.duration_ms or 0.0,
     )
-    plan = replace(state.plan, stats=stats)
+    plan = evolve(state.plan, stats=stats)
     if p["purpose"] == "statement":
-        changes["recovery"] = replace(state.recovery, statement=p.get("text") or "(none)", statement_seq=event.seq)
+        changes["recovery"] = evolve(state.recovery, statement=p.get("text") or "(none)", statement_seq=event.seq)
         changes["plan"] = plan
         return changes
     block = Block(event.seq, "response", estimate_tokens(len(event.payload_text)), state.context.round + 1)
     changes["context"] = add(state.context, block)
     changes["turns"] = state.turns + 1
     changes["responses_unread"] = not p.get("tool_calls")
-    changes["plan"] = replace(plan, rounds=plan.rounds + 1, answer=p.get("text", "")[:4000])
+    changes["plan"] = evolve(plan, rounds=plan.rounds + 1, answer=p.get("text", "")[:4000])
     return changes
 
 
@@ -78,7 +80,7 @@ def _model_error(state: State, event: Event) -> Changes:
     p = event.payload
     will_retry = bool(p["will_retry"])
     delay = float(p.get("delay_s") or 0.0)
-    model = replace(
+    model = evolve(
         state.model,
         request_id="",
         request_seq=0,
@@ -93,7 +95,7 @@ def _model_error(state: State, event: Event) -> Changes:
     return {
         "model": model,
         "budget": change(state.budget, p["request_id"]),
-        "plan": replace(state.plan, stats=stats),
+        "plan": evolve(state.plan, stats=stats),
     }
 
 
@@ -114,7 +116,7 @@ def _tool_requested(state: State, event: Event) -> Changes:
 
 
 def _with_call(state: State, call_id: str, **changes: Any) -> tuple[Call, ...]:
-    return tuple(replace(c, **changes) if c.call_id == call_id else c for c in state.calls)
+    return tuple(evolve(c, **changes) if c.call_id == call_id else c for c in state.calls)
 
 
 def _tool_started(state: State, event: Event) -> Changes:
@@ -122,9 +124,7 @@ def _tool_started(state: State, event: Event) -> Changes:
     if call is None:
         return {}
     return {
-        "calls": _with_call(
-            state, call.call_id, status="started", started_in=event.incarnation, started_ts=event.ts
-        )
+        "calls": _with_call(state, call.call_id, status="started", started_in=event.incarnation, started_ts=event.ts)
     }
 
 
@@ -140,19 +140,19 @@ def _answered(state: State, event: Event, kind: str) -> Changes:
     if event.cost_microusd:
         amounts["cost_microusd"] = event.cost_microusd
     stats = _stats(state, tool_calls=1, duration_ms=duration, errors=1 if kind == "error" else 0)
-    plan = replace(state.plan, stats=stats)
+    plan = evolve(state.plan, stats=stats)
     step = state.step
     good = kind == "result"
     if good and step is not None and plan.started:
         if step.tool == call.tool and not step.validator:
-            plan = replace(plan, claimed=p.get("summary") or call.tool)
+            plan = evolve(plan, claimed=p.get("summary") or call.tool)
         if step.validator and (call.effect in ("sandboxed", "external") or step.tool == call.tool):
-            plan = replace(plan, to_validate=True)
+            plan = evolve(plan, to_validate=True)
     if call.tool == "step_done" and good:
-        plan = replace(plan, claimed=str(call.input.get("summary") or "done"), to_validate=bool(step and step.validator))
+        plan = evolve(plan, claimed=str(call.input.get("summary") or "done"), to_validate=bool(step and step.validator))
     sandbox = state.sandbox
     if call.effect == "sandboxed" and not p.get("not_run"):
-        sandbox = replace(
+        sandbox = evolve(
             sandbox,
             since_snapshot=(*sandbox.since_snapshot, (call.call_id, event.seq)),
         )
@@ -164,7 +164,7 @@ def _answered(state: State, event: Event, kind: str) -> Changes:
         "sandbox": sandbox,
         "budget": budget.settle(state.budget, call.call_id, {**amounts, "active_ms": round(duration)}),
         "errors_in_a_row": counted,
-        "checkpoint": replace(
+        "checkpoint": evolve(
             state.checkpoint, large_result=state.checkpoint.large_result or duration >= LARGE_RESULT_MS
         ),
     }
@@ -191,7 +191,7 @@ def _retry_scheduled(state: State, event: Event) -> Changes:
         not_before_us=event.ts + round(float(p["delay_s"]) * 1e6),
         last_error=reason,
     )
-    return {"calls": calls, "plan": replace(state.plan, stats=_stats(state, retries=1))}
+    return {"calls": calls, "plan": evolve(state.plan, stats=_stats(state, retries=1))}
 
 
 # --- effects -------------------------------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ def _effect_pending(state: State, event: Event) -> Changes:
             started_in=event.incarnation,
             started_ts=event.ts,
         ),
-        "effects": replace(state.effects, first_calls=first),
+        "effects": evolve(state.effects, first_calls=first),
     }
 
 
@@ -236,7 +236,7 @@ def _effect_completed(state: State, event: Event) -> Changes:
     first_seq = first.pop(operation(p["tool"], input_hash), event.seq)
     # The tool_result follows in the same commit, hence seq + 1.
     settled = Settled(p["key"], p["tool"], input_hash, first_seq, event.seq + 1, "completed")
-    effects = replace(
+    effects = evolve(
         state.effects,
         first_calls=first,
         recent=(*state.effects.recent, settled),
@@ -265,7 +265,7 @@ def _effect_in_doubt(state: State, event: Event) -> Changes:
 
 def _sandbox_ready(state: State, event: Event) -> Changes:
     p = event.payload
-    sandbox = replace(
+    sandbox = evolve(
         state.sandbox,
         status="provisioned",
         sandbox_id=p["sandbox_id"],
@@ -278,34 +278,34 @@ def _sandbox_ready(state: State, event: Event) -> Changes:
 
 def _sandbox_attached(state: State, event: Event) -> Changes:
     # A harness that died between provisioning and filling leaves an empty sandbox: it is filled again.
-    return {"sandbox": replace(state.sandbox, status="ready" if state.sandbox.filled else "provisioned")}
+    return {"sandbox": evolve(state.sandbox, status="ready" if state.sandbox.filled else "provisioned")}
 
 
 def _sandbox_lost(state: State, event: Event) -> Changes:
     calls = tuple(
-        replace(c, status="lost") if c.effect == "sandboxed" and c.status == "started" else c for c in state.calls
+        evolve(c, status="lost") if c.effect == "sandboxed" and c.status == "started" else c for c in state.calls
     )
-    return {"sandbox": replace(state.sandbox, status="lost", filled=False), "calls": calls}
+    return {"sandbox": evolve(state.sandbox, status="lost", filled=False), "calls": calls}
 
 
 def _sandbox_restored(state: State, event: Event) -> Changes:
     p = event.payload
-    changes: Changes = {"sandbox": replace(state.sandbox, status="ready", filled=True)}
+    changes: Changes = {"sandbox": evolve(state.sandbox, status="ready", filled=True)}
     notes = [f"After a sandbox loss, {d['call_id']} gave another result than recorded." for d in p["differs"]]
     notes += [f"After a sandbox loss, {c} was not run again: check where it stands." for c in p["not_rerun"]]
     if notes:
-        changes["context"] = replace(state.context, notes=(*state.context.notes, *notes[:20]))
+        changes["context"] = evolve(state.context, notes=(*state.context.notes, *notes[:20]))
     if p["rerun"]:
-        changes["recovery"] = replace(state.recovery, redone=tuple(p["rerun"])[-50:])
+        changes["recovery"] = evolve(state.recovery, redone=tuple(p["rerun"])[-50:])
     return changes
 
 
 def _snapshot_taken(state: State, event: Event) -> Changes:
-    return {"sandbox": replace(state.sandbox, snapshot=event.payload["digest"], since_snapshot=())}
+    return {"sandbox": evolve(state.sandbox, snapshot=event.payload["digest"], since_snapshot=())}
 
 
 def _sandbox_destroyed(state: State, event: Event) -> Changes:
-    return {"sandbox": replace(state.sandbox, status="none", record={})}
+    return {"sandbox": evolve(state.sandbox, status="none", record={})}
 
 
 WORK_HANDLERS: dict[str, Callable[[State, Event], Changes]] = {

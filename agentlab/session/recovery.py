@@ -67,7 +67,9 @@ def plan(state: State, definition: Definition) -> tuple[str, ...]:
         + f", then {recovery.replayed} events",
     ]
     if state.sandbox.status == "unattached":
-        lines.append(f"sandbox: take up {state.sandbox.sandbox_id}; if it is gone, restore and run again {len(state.sandbox.since_snapshot)} commands")
+        lines.append(
+            f"sandbox: take up {state.sandbox.sandbox_id}; if it is gone, restore and run again {len(state.sandbox.since_snapshot)} commands"
+        )
     lines.append("rebuild: goal, confirmed facts, next action")
     pending = [call.key for call in state.calls if call.status == "pending"]
     lines.append("verify: " + (", ".join(pending) if pending else "no effect is pending"))
@@ -112,7 +114,11 @@ def check_statement(text: str, expected: dict[str, Any]) -> tuple[str, ...]:
     wrong = []
     for name, true in expected.items():
         value = said.get(name)
-        same = sorted(map(str, value)) == sorted(true) if isinstance(true, list) and isinstance(value, list) else value == true
+        same = (
+            sorted(map(str, value)) == sorted(true)
+            if isinstance(true, list) and isinstance(value, list)
+            else value == true
+        )
         if not same:
             wrong.append(f"{name} is {true!r}, not {value!r}")
     return tuple(wrong)

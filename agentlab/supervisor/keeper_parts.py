@@ -104,6 +104,7 @@ class Child:
     record: dict[str, Any]
     process: subprocess.Popen[bytes]
     stdin: int
+    mark: str  # in its environment and in that of its descendants
     born: float = field(default_factory=time.monotonic)
 
     @property
@@ -122,15 +123,15 @@ class Child:
         return True
 
     def kill_tree(self) -> None:
-        """SIGKILL the group, and on Linux also descendants that left it for a session of their own."""
+        """SIGKILL the group, and on Linux also descendants and orphans that left it for a session of their own."""
         escaped = system.descendants(self.pid)
         self.signal_group(signal.SIGKILL)
-        for pid, started in escaped:
+        for pid, started in [*escaped, *system.orphans_marked(self.mark)]:
             kill_if_same(pid, started)
 
     def reap(self) -> int:
         """Collect the exit of a child that has ended: minus the signal, or the exit code. Its leftovers are killed."""
-        self.signal_group(signal.SIGKILL)
+        self.kill_tree()
         _, status = os.waitpid(self.pid, 0)
         self.process.returncode = os.waitstatus_to_exitcode(status)  # so that Popen never waits for this pid itself
         os.close(self.stdin)
@@ -159,12 +160,14 @@ def spawn(
     """Start ``argv`` in a session of its own, with its output appended to ``log_path``.
 
     Standard input is a pipe whose other end only the keeper holds: it ends when the keeper does. Nothing else is
-    inherited but ``pass_fd``. ``identity`` is the keeper's host and boot id.
+    inherited but ``pass_fd``. ``identity`` is the keeper's host and boot id. ``AGENTLAB_CHILD`` is added to ``env``,
+    by which orphans of this child are known.
 
     Raises:
         OSError: the program or the folder does not exist, or the system has no room for a process.
         ValueError: an argument holds a NUL.
     """
+    mark = os.urandom(8).hex()
     out = _open_log(log_path)
     reader, writer = os.pipe()
     try:
@@ -173,7 +176,7 @@ def spawn(
             stdin=reader,
             stdout=out,
             stderr=out,
-            env=dict(env),
+            env={**env, "AGENTLAB_CHILD": mark},
             cwd=cwd,
             start_new_session=True,
             pass_fds=() if pass_fd is None else (pass_fd,),
@@ -191,7 +194,7 @@ def spawn(
         "pid": process.pid,
         "start_time": system.start_time(process.pid, zombie=True) or "",
     }
-    return Child(kind, session, record, process, writer)
+    return Child(kind, session, record, process, writer, f"AGENTLAB_CHILD={mark}")
 
 
 def _open_log(path: str | None) -> int:

@@ -43,6 +43,25 @@ def _stat_fields(pid: int) -> list[bytes] | None:
         return None
 
 
+def orphans_marked(mark: str) -> list[tuple[int, str]]:
+    """Pid and start time of this process's children whose environment holds the line ``mark``, and of all below them.
+
+    So an orphan that was adopted is told apart from others: its parent is forgotten, its environment is not (unless
+    it was given another one). Linux only; empty elsewhere.
+    """
+    found: list[tuple[int, str]] = []
+    for pid in children_of(os.getpid()):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as file:
+                marked = mark.encode() in file.read().split(b"\0")
+        except OSError:
+            continue
+        started = start_time(pid)
+        if marked and started is not None:
+            found += [(pid, started), *descendants(pid)]
+    return found
+
+
 def become_subreaper() -> bool:
     """Adopt orphaned descendants instead of init (Linux only); False where that can not be had."""
     if not sys.platform.startswith("linux"):

@@ -16,6 +16,7 @@ from agentlab.crashpoints import CrashPoint, SimulatedDeath
 from agentlab.errors import BadLab, Conflict, LogCorrupt, SchemaTooNew, UnknownName, UserError
 from agentlab.log import MemoryStore, ParquetLog, ParquetStore
 from agentlab.log.files import STALE_S
+from agentlab.log.repair import set_aside_torn_tail
 
 from .test_sigkill import environment
 
@@ -104,6 +105,25 @@ def test_damaged_session_card(card: str, error: type[Exception], tmp_path: Path)
 
 def commit(tmp_path: Path, seq: int) -> Path:
     return tmp_path / f"sessions/s-s/commits/{seq:012d}.parquet"
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_torn_tail_is_set_aside(sealed: bool, tmp_path: Path) -> None:
+    log = ParquetStore(tmp_path).create("s", "process")
+    for text in ("one", "two", "three", "four"):
+        write(log, text)
+        if sealed and text == "two":
+            log.seal()
+    commit(tmp_path, 3).write_bytes(bytes(500))
+    with pytest.raises(LogCorrupt):
+        texts(tmp_path)
+    assert set_aside_torn_tail(ParquetStore(tmp_path).open("s")) == [3, 4]
+    assert texts(tmp_path) == ["one", "two"]
+    assert set_aside_torn_tail(ParquetStore(tmp_path).open("s")) == []
+    write(ParquetStore(tmp_path).open("s"), "three again")
+    assert texts(tmp_path) == ["one", "two", "three again"]
+    with pytest.raises(UserError, match="damaged"):
+        set_aside_torn_tail(session(tmp_path / "other", "one"))
 
 
 @pytest.mark.parametrize("gone", [1, 2])

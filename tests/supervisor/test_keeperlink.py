@@ -12,12 +12,13 @@ import sys
 from typing import Any
 
 import pytest
-from conftest import HERE, ROOT, Bench, until
 
 from agentlab import process
 from agentlab.errors import AgentlabError
 from agentlab.keeperlink import KeeperLink, KeeperSpawner, ParentWatch, death_told
 from agentlab.supervisor import keeper_system
+
+from .conftest import HERE, ROOT, Bench, until
 
 
 def test_spawner_and_progress_over_a_real_keeper(bench: Bench) -> None:

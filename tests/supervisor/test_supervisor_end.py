@@ -11,11 +11,12 @@ import threading
 import time
 
 import pytest
-from conftest import HERE, ROOT, Bench, processes, until
 
 from agentlab import process
 from agentlab.errors import SessionBusy
 from agentlab.supervisor import Supervisor, ensure_free, owned, reap, standing, supervisor, takeover
+
+from .conftest import HERE, ROOT, Bench, processes, until
 
 EVERYTHING = ["spawn:sandbox", "spawn:toolhost", "stay"]
 
@@ -146,7 +147,8 @@ def test_two_supervisors_on_one_lab_do_not_touch_each_other(bench: Bench) -> Non
 
 
 def test_takeover_kills_tells_the_keeper_and_leaves_no_tool_host(bench: Bench) -> None:
-    bench.owner(EVERYTHING)
+    owner = bench.supervisor()
+    owner.start("s", bench.argv(EVERYTHING))
     bench.staying()
     record = bench.recorded("harness")
     judged = standing(record, "s", bench.lab)
@@ -156,6 +158,8 @@ def test_takeover_kills_tells_the_keeper_and_leaves_no_tool_host(bench: Bench) -
     assert takeover(record, "s", bench.lab)
     assert process.liveness(record) == process.liveness(bench.spawned("toolhost")) == "dead"
     assert process.liveness(bench.spawned("sandbox")) == "alive"
+    left = owner.wait_exit("s", 10)
+    assert left is not None and left.taken_over and left.signal == signal.SIGKILL
     assert len(bench.told()) == 1 and [one.kind for one in owned(bench.lab)].count("harness") == 0
     assert not takeover(record, "s", bench.lab)
     ensure_free(record, "s", bench.lab)

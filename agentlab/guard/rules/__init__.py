@@ -20,4 +20,16 @@ Rule = Callable[[Sequence[Fingerprint], GuardPolicy], Suspicion | None]
 ALL: dict[str, Rule] = {"repeat": repeat, "cycle": cycle, "error_class": error_class, "similar": similar}
 """Every rule by the name that a policy uses."""
 
-__all__ = ["ALL", "FINAL", "NOTHING", "NUDGE", "Rule", "Suspicion", "cycle", "error_class", "repeat", "similar", "sleeping"]
+__all__ = [
+    "ALL",
+    "FINAL",
+    "NOTHING",
+    "NUDGE",
+    "Rule",
+    "Suspicion",
+    "cycle",
+    "error_class",
+    "repeat",
+    "similar",
+    "sleeping",
+]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentlab.guard.fingerprint import SLEPT, TRANSIENT, WAITING, Fingerprint
+from agentlab.guard.fingerprint import BLIND, SLEPT, TRANSIENT, WAITING, Fingerprint
 from agentlab.guard.policy import GuardPolicy, Patience
 from agentlab.guard.rules.suspicion import Suspicion, level
 
@@ -42,9 +42,8 @@ def _length(stream: Sequence[Fingerprint], period: int) -> int:
 def _patience(members: Sequence[Fingerprint], period: int, policy: GuardPolicy) -> Patience:
     if any(f.flags & WAITING for f in members):
         return policy.waiting
-    # Long cycles seldom come round by chance: two rounds and a half are telling, two short ones are not.
-    nudge = {2: 6, 3: 8}.get(period, 2 * period + period // 2)
-    patience = Patience(nudge, nudge + max(2, period))
-    if any(f.flags & (SLEPT | TRANSIENT) for f in members):
+    # Long cycles seldom come round by chance: two rounds and two calls are telling.
+    patience = Patience(6, 8) if period == 2 else Patience(2 * period + 2, max(10, 3 * period))
+    if any(f.flags & (SLEPT | TRANSIENT | BLIND) for f in members):
         return Patience(2 * patience.nudge, 2 * patience.final)
     return patience

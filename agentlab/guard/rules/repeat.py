@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentlab.guard.fingerprint import ERROR, FRESH, SLEEP, SLEPT, SOFT_ERROR, TRANSIENT, WAITING, Fingerprint
+from agentlab.guard.fingerprint import (
+    BLIND,
+    ERROR,
+    FRESH,
+    LOOK,
+    SLEEP,
+    SLEPT,
+    SOFT_ERROR,
+    TRANSIENT,
+    WAITING,
+    Fingerprint,
+)
 from agentlab.guard.normalise import counts_up
 from agentlab.guard.policy import GuardPolicy, Patience
 from agentlab.guard.rules.suspicion import Suspicion, level
@@ -16,8 +27,8 @@ _SEEN_CHANGING = 3
 def repeat(stream: Sequence[Fingerprint], policy: GuardPolicy) -> Suspicion | None:
     """Look back for the newest call and its result.
 
-    Another result of the same call is news and ends the count. So does, for a call that succeeds, a change made for
-    the first time in between: to look again after a change is sound work, whatever one sees.
+    Another result of the same call is news and ends the count. So does, for a check that succeeds, a change made for
+    the first time in between: to check again after a change is sound work, whatever one sees.
     """
     newest = stream[-1]
     seqs, ticks = [newest.seq], [newest.tick]
@@ -30,7 +41,7 @@ def repeat(stream: Sequence[Fingerprint], policy: GuardPolicy) -> Suspicion | No
             if gap > policy.max_gap:
                 break
             continue
-        if f.res != newest.res or (changed and not newest.flags & ERROR):
+        if f.res != newest.res or (changed and not newest.flags & (ERROR | SOFT_ERROR | LOOK)):
             break
         filled, reworked = filled or gap > 0, reworked or changed
         slept = slept or bool(f.flags & SLEPT)
@@ -57,15 +68,27 @@ def _patience(
         return policy.reworked if failed and not newest.flags & TRANSIENT else policy.waiting
     if newest.flags & TRANSIENT:
         return policy.passing
-    if slept:
+    if slept or newest.flags & BLIND:
         return policy.reworked if failed or newest.flags & SOFT_ERROR else policy.polling
     if reworked:
-        return policy.reworked
-    if not failed and len({f.res for f in stream if f.key == newest.key}) >= _SEEN_CHANGING:
+        return policy.reworked if failed or newest.flags & SOFT_ERROR else policy.recheck
+    if not failed and _changes_by_itself(stream):
         return policy.polling
     base = policy.fails if failed else policy.same
     more = policy.filled if filled else 0
     return Patience(base.nudge + more, base.final + more)
+
+
+def _changes_by_itself(stream: Sequence[Fingerprint]) -> bool:
+    seen = set()
+    for f in reversed(stream):
+        if f.flags & FRESH:
+            return False  # what changed before may have changed because of this
+        if f.key == stream[-1].key:
+            seen.add(f.res)
+            if len(seen) >= _SEEN_CHANGING:
+                return True
+    return False
 
 
 def sleeping(window: Sequence[Fingerprint], policy: GuardPolicy) -> Suspicion | None:

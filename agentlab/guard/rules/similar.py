@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentlab.guard.fingerprint import CHANGE, FRESH, FRUITLESS, SUBSTANTIAL, TRANSIENT, WAITING, Fingerprint
+from agentlab.guard.fingerprint import (
+    BLIND,
+    CHANGE,
+    FRESH,
+    FRUITLESS,
+    MUSE,
+    SUBSTANTIAL,
+    TRANSIENT,
+    WAITING,
+    Fingerprint,
+)
 from agentlab.guard.policy import GuardPolicy
 from agentlab.guard.rules.suspicion import NOTHING, Suspicion, level
 
@@ -16,11 +26,12 @@ _LIKE = 0.5
 def similar(stream: Sequence[Fingerprint], policy: GuardPolicy) -> Suspicion | None:
     """Look back for calls of the same tool whose results, but for echoes of the input, are the same.
 
-    Failures that pass by themselves are left to the rules about errors. Two counts are kept: calls whose arguments are alike, and calls that found nothing whatever their arguments. A
-    batch (the same tool over many paths, ids or names, each well answered) is in neither, nor are changes.
+    Two counts are kept: calls whose arguments are alike, and calls that found nothing whatever their arguments. A
+    batch (the same tool over many paths, ids or names, each well answered) is in neither, nor are changes; failures
+    that pass by themselves are left to the rules about errors.
     """
     newest = stream[-1]
-    if newest.flags & (CHANGE | WAITING | TRANSIENT):
+    if newest.flags & (CHANGE | WAITING | TRANSIENT | BLIND | MUSE):
         return None
     fruitless = bool(newest.flags & FRUITLESS)
     like, empty, keys, gap = [newest.seq], [newest.seq], {newest.key}, 0

@@ -21,4 +21,3 @@ class Suspicion(NamedTuple):
 def level(times: int, patience: Patience) -> int:
     """How far ``times`` occurrences have used up a patience."""
     return FINAL if times >= patience.final else NUDGE if times >= patience.nudge else NOTHING
-

@@ -1,0 +1,28 @@
+"""The command line: the same verbs as in a notebook, thin."""
+
+from __future__ import annotations
+
+import sys
+
+from agentlab.errors import AgentlabError
+
+
+def main(argv: list[str] | None = None) -> int:
+    """``agentlab VERB …``; returns the exit code: 0 good, 1 not as promised, 2 wrong usage or refused."""
+    from agentlab.cli.parser import build_parser
+
+    options = build_parser().parse_args(argv)
+    try:
+        code: int = options.action(options)
+        return code
+    except AgentlabError as error:
+        print(f"agentlab: {error}", file=sys.stderr)
+        return 2
+    except TimeoutError as error:
+        print(f"agentlab: {error}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:  # the reader of our output left; nothing to say to it
+        sys.stderr.close()
+        return 1
+    except KeyboardInterrupt:
+        return 130

@@ -1,0 +1,142 @@
+"""What the verbs of the command line do."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from agentlab.errors import BadDefinition
+
+
+def _lab(options: argparse.Namespace) -> Any:
+    from agentlab.lab import Lab
+
+    return Lab(options.lab)
+
+
+def _print(value: Any) -> None:
+    print(json.dumps(value, ensure_ascii=False, indent=None))
+
+
+def demo(options: argparse.Namespace) -> int:
+    """``agentlab demo``"""
+    from agentlab.demo import run_demo
+
+    folder = Path(options.folder) if options.folder else None
+    if options.json:
+        verdict = run_demo(folder)
+        _print(verdict.to_json())
+    else:
+        verdict = run_demo(folder, lambda line: print(line, flush=True))
+        print("\n".join(verdict.lines()))
+        print(f"\nThe lab is in {verdict.lab}; try: agentlab log sales_report-2 --lab {verdict.lab}")
+    return 0 if verdict.verified else 1
+
+
+def run(options: argparse.Namespace) -> int:
+    """``agentlab run TASK``"""
+    overrides: dict[str, Any] = {}
+    if options.policy:
+        overrides["policy"] = options.policy
+    params = {}
+    for item in options.param:
+        name, equals, value = item.partition("=")
+        if not equals:
+            raise BadDefinition(f"--param {item!r}: write NAME=VALUE")
+        params[name] = value
+    if params:
+        overrides["params"] = params
+    with _lab(options) as lab:
+        session = lab.create(
+            options.task, session_id=options.session, model=options.model, crash=options.crash, **overrides
+        )
+        session.start()
+        return _follow(session, options.json)
+
+
+def wake(options: argparse.Namespace) -> int:
+    """``agentlab wake SESSION``"""
+    with _lab(options) as lab:
+        session = lab.session(options.session)
+        session.wake(model=options.model, takeover=options.takeover, trust=options.trust, background=True)
+        return _follow(session, options.json)
+
+
+def _follow(session: Any, as_json: bool) -> int:
+    from agentlab.lab.lines import QUIET, event_line
+
+    def landed(events: Any) -> None:
+        for event in events:
+            if not as_json and event.type not in QUIET:
+                print(event_line(event), flush=True)
+
+    try:
+        status = session.wait(None, landed)
+    except KeyboardInterrupt:
+        session.pause("interrupted")
+        status = session.wait(30.0, landed)
+    if as_json:
+        _print(status.to_json())
+    else:
+        print(status)
+    return 0 if status.status in ("completed", "paused", "waiting") else 1
+
+
+def sessions(options: argparse.Namespace) -> int:
+    """``agentlab sessions``"""
+    found = [session.status() for session in _lab(options).sessions()]
+    if options.json:
+        _print([status.to_json() for status in found])
+    elif not found:
+        print("no sessions yet; begin one with: agentlab run sales_report")
+    for status in found if not options.json else ():
+        print(status)
+    return 0
+
+
+def log(options: argparse.Namespace) -> int:
+    """``agentlab log SESSION``"""
+    from agentlab.lab.lines import QUIET, event_line
+
+    for event in _lab(options).session(options.session).replay(max(1, options.from_seq)):
+        if options.json:
+            _print(event.to_json())
+        elif options.all or event.type not in QUIET:
+            print(event_line(event))
+    return 0
+
+
+def locate(options: argparse.Namespace) -> int:
+    """``agentlab locate SESSION``"""
+    found = _lab(options).session(options.session).locate()
+    if options.json:
+        _print(found.to_json())
+    else:
+        print(found)
+    return 0
+
+
+def verify(options: argparse.Namespace) -> int:
+    """``agentlab verify SESSION``: 0 when every row matches, 2 with the first that does not."""
+    head = _lab(options).session(options.session).verify()
+    if options.json:
+        _print({"session": options.session, "events": head.seq, "head": head.hash})
+    else:
+        print(f"{options.session}: {head.seq} events, hashes intact; head {head.hash[:16]}…")
+        print("A removed newest event can not be seen without a head that was kept elsewhere: keep this one.")
+    return 0
+
+
+def bench(options: argparse.Namespace) -> int:
+    """``agentlab bench``"""
+    from agentlab.bench.suite import run_bench
+
+    figures = run_bench(quick=options.quick)
+    if options.json:
+        _print(figures)
+    else:
+        for name, value in figures.items():
+            print(f"{name:<34}{value}")
+    return 0

@@ -1,0 +1,75 @@
+"""The verbs of the command line and their options."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from agentlab.cli import actions
+from agentlab.version import __version__
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose complaints are one line and name the nearest right word."""
+
+    def error(self, message: str) -> NoReturn:
+        if "invalid choice: '" in message:
+            wrong = message.split("invalid choice: '")[1].split("'")[0]
+            verbs = [v for a in self._actions if a.choices for v in map(str, a.choices)]
+            near = difflib.get_close_matches(wrong, verbs, n=3)
+            message = f"no verb {wrong!r}" + (f": did you mean {' or '.join(near)}?" if near else "; see agentlab --help")
+        elif message.startswith("unrecognized arguments: --"):
+            wrong = message.split(": ", 1)[1].split()[0].split("=")[0]
+            known = [o for a in self._all_options() for o in a]
+            near = difflib.get_close_matches(wrong, known, n=3)
+            message = f"no option {wrong}" + (f": did you mean {' or '.join(near)}?" if near else f"; see {self.prog} --help")
+        self.exit(2, f"{self.prog}: {message}\n")
+
+    def _all_options(self) -> list[list[str]]:
+        found = [list(a.option_strings) for a in self._actions]
+        for action in self._actions:
+            for sub in (action.choices or {}).values() if isinstance(action.choices, dict) else ():
+                found += [list(a.option_strings) for a in sub._actions]
+        return found
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of ``agentlab``."""
+    parser = Parser(prog="agentlab", description="A bench for long-running agents that must survive crashes.")
+    parser.add_argument("--version", action="version", version=f"agentlab {__version__}")
+    verbs = parser.add_subparsers(metavar="VERB", required=True, parser_class=Parser)
+
+    def verb(name: str, action: Callable[[Any], int], summary: str, lab: bool = True, session: bool = False) -> Any:
+        sub = verbs.add_parser(name, help=summary, description=summary)
+        sub.set_defaults(action=action)
+        sub.add_argument("--json", action="store_true", help="print one JSON object")
+        if session:
+            sub.add_argument("session", help="a session id")
+        if lab:
+            sub.add_argument("--lab", default="lab", help="the folder of the lab (default: ./lab)")
+        return sub
+
+    demo = verb("demo", actions.demo, "run one real task undisturbed and under kills, and judge it", lab=False)
+    demo.add_argument("--folder", help="where the demo's lab goes (default: a new temporary folder)")
+    run = verb("run", actions.run, "run a task until it pauses or ends")
+    run.add_argument("task", help="the name of a task")
+    run.add_argument("--session", help="the id of the new session")
+    run.add_argument("--model", help="another model than the task's")
+    run.add_argument("--policy", help="a checkpoint policy, as every=5, steps=1, seconds=30, milestones, never")
+    run.add_argument("--crash", action="append", default=[], metavar="FAULT", help="harness@tool_result, sandbox@step=4 …")
+    run.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the task")
+    wake = verb("wake", actions.wake, "take a session up again after its cursor", session=True)
+    wake.add_argument("--model", help="go on under another model")
+    wake.add_argument("--takeover", action="store_true", help="kill another harness of this session first")
+    wake.add_argument("--trust", action="store_true", help="run pickled tools that another owner made")
+    verb("sessions", actions.sessions, "list the sessions of a lab")
+    log = verb("log", actions.log, "show the events of a session", session=True)
+    log.add_argument("--from", dest="from_seq", type=int, default=1, metavar="SEQ", help="the first event to show")
+    log.add_argument("--all", action="store_true", help="quiet kinds too")
+    verb("locate", actions.locate, "say where a session is and what failed", session=True)
+    verb("verify", actions.verify, "check every row's hash", session=True)
+    bench = verb("bench", actions.bench, "measure this machine and this code, as ratios in one run", lab=False)
+    bench.add_argument("--quick", action="store_true", help="fewer repetitions")
+    return parser

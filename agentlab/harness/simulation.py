@@ -1,0 +1,194 @@
+"""The simulated world: the very same harness over a memory store, simulated sandboxes and a clock turned by hand.
+
+One process, no files that outlive a command, everything deterministic: thousands of sessions or crash schedules a
+minute. Sandboxed tools really run, in a temporary folder that holds the simulated workspace; equal commands on
+equal workspaces run once and are remembered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from agentlab.clock import ManualClock
+from agentlab.definition import Definition, from_json
+from agentlab.events import GENESIS, Draft, digest, resolve
+from agentlab.harness.assembly import definition_of, open_incarnation
+from agentlab.harness.baseline import baseline
+from agentlab.harness.loop import run as run_loop
+from agentlab.harness.recorder import Recorder
+from agentlab.harness.redact import Redactor
+from agentlab.harness.rig import Rig
+from agentlab.harness.wake import Loaded, load, opening, wake_reason
+from agentlab.ids import CountedIds
+from agentlab.log.memory import MemoryStore
+from agentlab.ports import Execution, Log, LogStore, Model, ToolInvocation, ToolOutcome
+from agentlab.sandbox.simulated import Outcome, SimulatedSandboxes, Workspace
+from agentlab.session.decide import Run
+from agentlab.session.state import State
+from agentlab.toolhost.inprocess import InProcessToolHost
+from agentlab.toolhost.outcome import execution_for
+from agentlab.toolhost.wire import RESULT_PREFIX
+
+Resolve = Callable[[Mapping[str, Any]], Callable[..., Any]]
+ModelOf = Callable[[Definition], Model]
+
+
+def load_dotted(ref: Mapping[str, Any]) -> Callable[..., Any]:
+    """The callable of a dotted reference, imported here."""
+    from agentlab.portable import load as load_ref
+
+    found: Callable[..., Any] = load_ref(ref, lambda digest: b"")
+    return found
+
+
+class FolderRunner:
+    """Runs sandbox commands of Python tools in this process, in a temporary folder that holds the workspace."""
+
+    def __init__(self, host: InProcessToolHost) -> None:
+        self._host = host
+        self._known: dict[str, tuple[Outcome, Workspace]] = {}
+
+    def __call__(self, execution: Execution, workspace: Workspace) -> tuple[Outcome, Workspace]:
+        identity = digest(json.dumps([execution.stdin, _contents(workspace)]))
+        found = self._known.get(identity)
+        if found is None:
+            found = self._known[identity] = self._run(execution, workspace)
+        return found
+
+    def _run(self, execution: Execution, workspace: Workspace) -> tuple[Outcome, Workspace]:
+        request = json.loads(execution.stdin)
+        invocation = ToolInvocation("simulated", request["ref"], request["arguments"], params=request.get("params") or {})
+        before = os.getcwd()
+        with tempfile.TemporaryDirectory(prefix="agentlab-sim-") as folder:
+            for name, data in workspace.items():
+                if not name.startswith("@"):
+                    path = Path(folder, name)
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(data)
+            os.chdir(folder)
+            try:
+                with contextlib.redirect_stdout(io.StringIO()):
+                    outcome = self._host.call(invocation)
+            finally:
+                os.chdir(before)
+            after = {str(p.relative_to(folder)): p.read_bytes() for p in sorted(Path(folder).rglob("*")) if p.is_file()}
+        return Outcome(stdout=outcome.stdout + _result_line(outcome)), after
+
+
+def _result_line(outcome: ToolOutcome) -> str:
+    fields = ("ok", "value", "kind", "error_type", "message", "traceback", "sent")
+    return RESULT_PREFIX + json.dumps({name: getattr(outcome, name) for name in fields}) + "\n"
+
+
+def _contents(workspace: Workspace) -> list[tuple[str, str]]:
+    import hashlib
+
+    return sorted((name, hashlib.sha256(data).hexdigest()) for name, data in workspace.items())
+
+
+@dataclass
+class SimulatedWorld:
+    """Store, sandboxes, outside and clock of simulated sessions."""
+
+    model_of: ModelOf
+    resolve: Resolve = load_dotted
+    store: LogStore = field(default_factory=MemoryStore)
+    clock: ManualClock = field(default_factory=lambda: ManualClock(tick_us=10))
+    ids: CountedIds = field(default_factory=CountedIds)
+
+    def __post_init__(self) -> None:
+        self.host = InProcessToolHost(self.resolve)
+        self.sandboxes = SimulatedSandboxes(self.store.blobs, FolderRunner(self.host))
+
+    def accept(self, definition: Definition, session_id: str) -> None:
+        """Put a task into the log."""
+        log = self.store.create(session_id, definition.durability)
+        data = definition.to_json()
+        payload = {
+            "definition": data,
+            "baseline": baseline(definition),
+            "input": {"goal": definition.goal, "task": definition.task},
+            "steps": data["steps"],
+            "limits": data["limits"],
+        }
+        recorder = Recorder(log, self.store.blobs, State(hash=GENESIS), 0, self.clock, self.ids, Redactor({}))
+        recorder.commit((Draft("session_started", payload),))
+
+    def wake(self, session_id: str, *, takeover: bool = False, death: Mapping[str, Any] | None = None) -> Rig:
+        """Open an incarnation of a session and put its rig together."""
+        log = self.store.open(session_id)
+        blobs = self.store.blobs
+        loaded = load(log, blobs)
+        definition, _ = definition_of(log, blobs, loaded.state)
+
+        def recorder_of(state: State, incarnation: int) -> Recorder:
+            return Recorder(log, blobs, state, incarnation, self.clock, self.ids, Redactor({}))
+
+        def drafts_of(now: Loaded) -> list[Draft]:
+            process = {"host": "simulated", "boot_id": "simulated", "pid": now.state.incarnation + 1, "start_time": "0"}
+            return opening(
+                now,
+                process=process,
+                baseline=baseline(definition),
+                reason=wake_reason(now.state, takeover),
+                death=death,
+                marks=(),
+                death_id=self.ids.new("d"),
+            )
+
+        recorder, loaded = open_incarnation(log, blobs, loaded, recorder_of, drafts_of, takeover=True)
+        rig = self._rig(log, recorder, definition)
+        rig.keep(loaded.tail)
+        return rig
+
+    def forget(self, rig: Rig) -> Rig:
+        """The same incarnation with nothing remembered: rebuilt from the log, the sandbox taken up by its record.
+
+        What a harness keeps beside the log is only a cache; whoever runs with this after every command proves it.
+        """
+        loaded = load(rig.log, self.store.blobs)
+        recorder = Recorder(
+            rig.log, self.store.blobs, loaded.state, loaded.state.incarnation, self.clock, self.ids, Redactor({})
+        )
+        again = self._rig(rig.log, recorder, rig.run.definition)
+        sandbox = loaded.state.sandbox
+        if sandbox.status in ("ready", "provisioned"):
+            again.sandbox = self.sandboxes.attach(sandbox.record, recorder.incarnation, rig.run.definition.resources)
+        return again
+
+    def _rig(self, log: Log, recorder: Recorder, definition: Definition) -> Rig:
+        rig = Rig(
+            run=Run.of(definition),
+            log=log,
+            blobs=self.store.blobs,
+            recorder=recorder,
+            model=self.model_of(definition),
+            sandboxes=self.sandboxes,
+            toolhost=self.host,
+            clock=self.clock,
+            ids=self.ids,
+            execution_for=lambda invocation: execution_for(invocation, None),
+        )
+        recorder.landed.add(rig.keep)
+        return rig
+
+    def run(self, session_id: str) -> str:
+        """Wake a session and drive it until it rests; returns why."""
+        state = load(self.store.open(session_id), self.store.blobs).state
+        if state.control.status == "ended":
+            self.sandboxes.kill(state.sandbox.sandbox_id)
+            return "ended"
+        return run_loop(self.wake(session_id))
+
+    def definition(self, session_id: str) -> Definition:
+        """What a session runs."""
+        first = next(iter(self.store.open(session_id).replay(1, 1)))
+        return from_json(resolve(dict(first.payload["definition"]), self.store.blobs.get))

@@ -1,0 +1,104 @@
+"""What each crash cost, read from the log: time to recover, work done again, steps lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from agentlab.events import Event
+
+
+@dataclass(frozen=True, slots=True)
+class CrashCost:
+    """One death and its recovery.
+
+    ``seconds`` from the last event before the death to the end of the recovery; ``commands_again`` recorded
+    commands run again; ``model_calls`` and ``tokens`` spent on the recovery itself (statement, asking again);
+    ``lost_steps`` plan steps that had to be redone.
+    """
+
+    target: str
+    at_seq: int
+    cause: str
+    seconds: float
+    commands_again: int
+    model_calls: int
+    tokens: int
+    effects_verified: int
+    lost_steps: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The cost as plain data."""
+        return asdict(self)
+
+
+def crash_costs(events: Sequence[Event]) -> list[CrashCost]:
+    """The cost of every death in a session's events, in order."""
+    out = []
+    for index, event in enumerate(events):
+        if event.type == "harness_woken" and event.payload["reason"] in ("crash", "takeover"):
+            out.append(_harness(events, index))
+        elif event.type == "sandbox_lost":
+            out.append(_sandbox(events, index))
+    return out
+
+
+def _harness(events: Sequence[Event], index: int) -> CrashCost:
+    before = index - 1
+    while before > 0 and events[before].type in ("harness_died", "fault_injected"):
+        before -= 1
+    span: list[Event] = []
+    lost = 0
+    for event in events[index:]:
+        span.append(event)
+        if event.type == "recovery_completed":
+            lost = int(event.payload["lost_steps"])
+            break
+        if event.type == "harness_woken" and event is not events[index]:
+            break
+    faults = [e.payload.get("point", "") for e in events[before + 1 :][:6] if e.type == "fault_injected"]
+    return CrashCost(
+        target="harness",
+        at_seq=events[before].seq,
+        cause=str(faults[0]) if faults else str(events[index].payload["reason"]),
+        seconds=_seconds(events[before], span[-1]),
+        lost_steps=lost,
+        **_spent(span),
+    )
+
+
+def _sandbox(events: Sequence[Event], index: int) -> CrashCost:
+    span: list[Event] = []
+    for event in events[index:]:
+        span.append(event)
+        if event.type == "sandbox_restored":
+            break
+    faults = [e.payload.get("point", "") for e in events[max(0, index - 12) : index] if _hit_sandbox(e)]
+    start = events[index - 1] if index else events[index]
+    return CrashCost(
+        target="sandbox",
+        at_seq=start.seq,
+        cause=str(faults[-1]) if faults else str(events[index].payload["reason"])[:60],
+        seconds=_seconds(events[index], span[-1]),
+        lost_steps=0,
+        **_spent(span),
+    )
+
+
+def _hit_sandbox(event: Event) -> bool:
+    return event.type == "fault_injected" and str(event.payload.get("target", "")).startswith("sandbox")
+
+
+def _seconds(first: Event, last: Event) -> float:
+    return max(0.0, round((last.ts - first.ts) / 1e6, 3))
+
+
+def _spent(span: Sequence[Event]) -> dict[str, int]:
+    answers = [e for e in span if e.type == "model_response"]
+    return {
+        "commands_again": sum(1 for e in span if e.type == "execution_rerun"),
+        "model_calls": len(answers),
+        "tokens": sum((e.input_tokens or 0) + (e.output_tokens or 0) for e in answers),
+        "effects_verified": sum(1 for e in span if e.type == "effect_verified"),
+    }
