@@ -13,7 +13,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from agentlab.errors import PayloadError
@@ -30,6 +30,22 @@ _encoder = json.JSONEncoder(
 )
 
 
+def _encode_slowly(value: Json) -> str:
+    return _encoder.encode(value)
+
+
+def _fast_encoder() -> Callable[[Json], str]:
+    # JSONEncoder makes its C encoder anew for each value, which costs more than encoding a small one.
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return _encode_slowly
+    encode = make(None, _encoder.default, json.encoder.encode_basestring, None, ":", ",", True, False, False)
+    return lambda value: "".join(encode(value, 0))
+
+
+_encode = _fast_encoder()
+
+
 def canonical(value: Json) -> str:
     """The canonical JSON text of ``value``.
 
@@ -38,7 +54,7 @@ def canonical(value: Json) -> str:
             through :func:`plain` first.
     """
     try:
-        text = _encoder.encode(value)
+        text = _encode(value)
     except RecursionError:
         raise PayloadError("the value is nested too deeply for JSON; flatten it or pass it through plain()") from None
     except (TypeError, ValueError) as error:

@@ -6,7 +6,7 @@ from typing import Any
 
 from agentlab.toolhost.outcome import result_of
 
-from agentlab.definition import ValidatorSpec
+from agentlab.definition import ValidatorSpec, step_to_json
 from agentlab.errors import SandboxGone, ToolHostError
 from agentlab.events import Draft, canonical, plain
 from agentlab.harness import toolcalls
@@ -23,7 +23,7 @@ def perform_start_attempt(command: StartAttempt, rig: Rig) -> list[Draft]:
     drafts = [Draft("attempt_started", payload, attempt=command.attempt)]
     steps = rig.run.definition.steps
     if command.attempt == 1 and steps:
-        shown = rig.run.definition.to_json()["steps"]
+        shown = [step_to_json(step) for step in steps]
         drafts.append(Draft("plan_set", {"steps": shown, "source": "task"}, attempt=command.attempt))
     return drafts
 

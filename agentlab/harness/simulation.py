@@ -107,18 +107,24 @@ class SimulatedWorld:
     def __post_init__(self) -> None:
         self.host = InProcessToolHost(self.resolve)
         self.sandboxes = SimulatedSandboxes(self.store.blobs, FolderRunner(self.host))
+        self._definitions: dict[str, Definition] = {}
+        self._accepted: tuple[Definition, dict[str, Any]] | None = None
 
     def accept(self, definition: Definition, session_id: str) -> None:
         """Put a task into the log."""
         log = self.store.create(session_id, definition.durability)
-        data = definition.to_json()
-        payload = {
-            "definition": data,
-            "baseline": baseline(definition),
-            "input": {"goal": definition.goal, "task": definition.task},
-            "steps": data["steps"],
-            "limits": data["limits"],
-        }
+        if self._accepted is None or self._accepted[0] is not definition:
+            data = definition.to_json()
+            payload = {
+                "definition": data,
+                "baseline": baseline(definition),
+                "input": {"goal": definition.goal, "task": definition.task},
+                "steps": data["steps"],
+                "limits": data["limits"],
+            }
+            self._accepted = (definition, payload)
+        payload = self._accepted[1]
+        self._definitions[session_id] = definition
         recorder = Recorder(log, self.store.blobs, State(hash=GENESIS), 0, self.clock, self.ids, Redactor({}))
         recorder.commit((Draft("session_started", payload),))
 
@@ -127,7 +133,10 @@ class SimulatedWorld:
         log = self.store.open(session_id)
         blobs = self.store.blobs
         loaded = load(log, blobs)
-        definition, _ = definition_of(log, blobs, loaded.state)
+        definition = self._definitions.get(session_id)
+        if definition is None or loaded.state.control.resume_model:
+            definition, _ = definition_of(log, blobs, loaded.state)
+        current = self._baseline(definition)
 
         def recorder_of(state: State, incarnation: int) -> Recorder:
             return Recorder(log, blobs, state, incarnation, self.clock, self.ids, Redactor({}))
@@ -137,7 +146,7 @@ class SimulatedWorld:
             return opening(
                 now,
                 process=process,
-                baseline=baseline(definition),
+                baseline=current,
                 reason=wake_reason(now.state, takeover),
                 death=death,
                 marks=(),
@@ -148,6 +157,12 @@ class SimulatedWorld:
         rig = self._rig(log, recorder, definition)
         rig.keep(loaded.tail)
         return rig
+
+    def _baseline(self, definition: Definition) -> Mapping[str, Any]:
+        if self._accepted is not None and self._accepted[0] is definition:
+            found: Mapping[str, Any] = self._accepted[1]["baseline"]
+            return found
+        return baseline(definition)
 
     def forget(self, rig: Rig) -> Rig:
         """The same incarnation with nothing remembered: rebuilt from the log, the sandbox taken up by its record.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import sys
 import time
@@ -29,6 +30,7 @@ from agentlab.session.decide import Run, decide
 from agentlab.session.state import State
 from agentlab.supervisor.liveness import ensure_free
 from agentlab.supervisor.liveness import takeover as take_over
+from agentlab.toolhost.outcome import import_root
 
 if TYPE_CHECKING:
     from agentlab.lab.lab import Lab
@@ -154,7 +156,9 @@ class Session:
         argv += ["--takeover"] if takeover else []
         self._crash_loop = False
         (self.lab.path / "run").mkdir(exist_ok=True)
-        self.lab.supervisor.start(self.id, argv, log_path=self._output, restart=restart)
+        # The child finds the agentlab that this process runs, installed or not.
+        path = os.pathsep.join(filter(None, [import_root(), os.environ.get("PYTHONPATH")]))
+        self.lab.supervisor.start(self.id, argv, {"PYTHONPATH": path}, log_path=self._output, restart=restart)
 
     @property
     def _output(self) -> Path:

@@ -123,11 +123,20 @@ class Child:
         return True
 
     def kill_tree(self) -> None:
-        """SIGKILL the group, and on Linux also descendants and orphans that left it for a session of their own."""
-        escaped = system.descendants(self.pid)
-        self.signal_group(signal.SIGKILL)
-        for pid, started in [*escaped, *system.orphans_marked(self.mark)]:
-            kill_if_same(pid, started)
+        """SIGKILL the group, and on Linux also descendants and orphans that left it for a session of their own.
+
+        A process with SIGKILL pending can not fork, so only what was forked between a look and its kill is new to
+        the next look. One that died during a look hid its children from it: hence two looks that find nothing new.
+        """
+        seen: set[tuple[int, str]] = set()
+        calm = 0
+        while calm < 2:
+            escaped = {*system.descendants(self.pid), *system.orphans_marked(self.mark)} - seen
+            self.signal_group(signal.SIGKILL)
+            for pid, started in escaped:
+                kill_if_same(pid, started)
+            seen |= escaped
+            calm = 0 if escaped else calm + 1
 
     def reap(self) -> int:
         """Collect the exit of a child that has ended: minus the signal, or the exit code. Its leftovers are killed."""

@@ -91,7 +91,7 @@ def flush_output() -> None:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (OSError, ValueError, AttributeError):
+        except Exception:  # the user's own stream, or a closed one
             pass
     ctypes.CDLL(None).fflush(None)
 

@@ -167,13 +167,13 @@ class HostProcess:
 
     def last_words(self) -> tuple[End, dict[str, Any] | None]:
         """After the death: a reply that was sent before it counts."""
-        while True:
-            before = len(self._received)
+        while select.select([self._calls], [], [], 0)[0]:
             open_still, message = self._read_calls()
             if message is not None:
                 return "reply", message
-            if not open_still or len(self._received) == before:
-                return "died", None
+            if not open_still:
+                break
+        return "died", None
 
     def _read_output(self, fd: int) -> bool:
         """Take what a pipe has, at most 4 MiB at once; False when it is at its end."""
@@ -219,33 +219,42 @@ class HostProcess:
         """Kill the host with everything below it and await the deaths; False when that could not be confirmed."""
         if self._process.returncode is None:
             self.doom()
-            self._life.settimeout(_DEATH_S)
-            dead = self._await_end() or self._kill_from_here()
-            if not dead:
+            if not (self._warden_did_it() or self._kill_from_here()):
                 return False
         self._drain()
         return True
 
-    def _await_end(self) -> bool:
-        """Read the life socket to its end, which comes with the warden's exit."""
+    def _warden_did_it(self) -> bool:
+        """Read the life socket to its end, which comes with the warden's exit; True when that was a proper one."""
+        self._life.settimeout(_DEATH_S)
         told = b""
-        deadline = time.monotonic() + _DEATH_S
         try:
-            while time.monotonic() < deadline and (data := self._life.recv(64)):
+            while data := self._life.recv(64):
                 told += data
+        except TimeoutError:
+            return False
         except OSError:
             pass
         if told.strip().isdigit():
             self._status = int(told)
-        return self._wait(max(0.5, deadline - time.monotonic()))
+        if not warden.LINUX:
+            return self._wait(_DEATH_S)
+        # Not reaped before the group is known to be empty: until then its number can not be another's.
+        gone = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
+        return gone is not None and gone.si_status == 0 and self._wait(_DEATH_S)
 
     def _kill_from_here(self) -> bool:
-        """The warden does not do it (it was stopped or starved)."""
-        for pid in [*warden.below(self.pid), self.pid]:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        """The warden does not do it (stopped, starved or killed): first all that is below it, then itself."""
+        deadline = time.monotonic() + 30.0
+        while found := warden.below(self.pid) + warden.of_group(self.pid):
+            for pid in found:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.002)
         try:
             os.killpg(self.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):

@@ -54,7 +54,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (OSError, ValueError, AttributeError):
+        except Exception:  # the user's own stream, or a closed one
             pass
     view = memoryview(b"\n" + RESULT_PREFIX.encode("ascii") + to_line(outcome))
     while view:

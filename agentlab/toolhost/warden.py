@@ -14,6 +14,7 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Iterator
 
 LINUX = sys.platform.startswith("linux")
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
@@ -115,9 +116,8 @@ def kill_all() -> None:
         pause = min(pause * 2, 0.05)
 
 
-def below(pid: int) -> list[int]:
-    """Every process below ``pid`` that is not a zombie (Linux; empty elsewhere)."""
-    children: dict[int, list[int]] = {}
+def _running() -> Iterator[tuple[int, int, int]]:
+    """Pid, parent and group of every process that is not a zombie (Linux; nothing elsewhere)."""
     for name in os.listdir("/proc") if LINUX else ():
         if name.isdigit():
             try:
@@ -126,7 +126,14 @@ def below(pid: int) -> list[int]:
             except OSError:
                 continue
             if fields[0] not in (b"Z", b"X"):
-                children.setdefault(int(fields[1]), []).append(int(name))
+                yield int(name), int(fields[1]), int(fields[2])
+
+
+def below(pid: int) -> list[int]:
+    """Every running process below ``pid`` (Linux; empty elsewhere)."""
+    children: dict[int, list[int]] = {}
+    for child, parent, _ in _running():
+        children.setdefault(parent, []).append(child)
     found: list[int] = []
     todo = [pid]
     while todo:
@@ -134,3 +141,8 @@ def below(pid: int) -> list[int]:
         found += fresh
         todo += fresh
     return found
+
+
+def of_group(group: int) -> list[int]:
+    """Every running process of a group but its leader (Linux; empty elsewhere)."""
+    return [pid for pid, _, its in _running() if its == group and pid != group]

@@ -17,16 +17,17 @@ from agentlab.toolhost.inprocess import InProcessToolHost
 from agentlab.toolhost.outcome import execution_for, result_of
 
 
-class TestProcess(ToolHostContract):
-    @pytest.fixture(scope="class")
-    def shared(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessToolHost]:
-        host = ProcessToolHost(str(tmp_path_factory.mktemp("blobs")))
-        yield host
-        host.close()
+@pytest.fixture(scope="module")
+def process_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessToolHost]:
+    host = ProcessToolHost(str(tmp_path_factory.mktemp("blobs")))
+    yield host
+    host.close()
 
+
+class TestProcess(ToolHostContract):
     @pytest.fixture
-    def host(self, shared: ProcessToolHost) -> ToolHost:
-        return shared
+    def host(self, process_host: ToolHost) -> ToolHost:
+        return process_host
 
 
 class TestInProcess(ToolHostContract):
@@ -49,19 +50,20 @@ class SandboxedHost:
         pass
 
 
-class TestSandboxed(ToolHostContract):
-    @pytest.fixture(scope="class")
-    def shared(self, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToolHost]:
-        lab: Path = tmp_path_factory.mktemp("lab")
-        (lab / "blobs").mkdir()
-        spawner = DirectSpawner()
-        sandboxes = LocalSandboxes(lab, lab / "blobs", spawner, SystemClock())
-        sandbox = sandboxes.provision("s", 1, Resources(timeout_s=30.0, output_bytes=32 << 20))
-        sandbox.confirm()
-        yield SandboxedHost(sandbox)
-        sandbox.destroy()
-        spawner.close()
+@pytest.fixture(scope="module")
+def sandboxed_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToolHost]:
+    lab: Path = tmp_path_factory.mktemp("lab")
+    (lab / "blobs").mkdir()
+    spawner = DirectSpawner()
+    sandboxes = LocalSandboxes(lab, lab / "blobs", spawner, SystemClock())
+    sandbox = sandboxes.provision("s", 1, Resources(timeout_s=30.0, output_bytes=32 << 20))
+    sandbox.confirm()
+    yield SandboxedHost(sandbox)
+    sandbox.destroy()
+    spawner.close()
 
+
+class TestSandboxed(ToolHostContract):
     @pytest.fixture
-    def host(self, shared: ToolHost) -> ToolHost:
-        return shared
+    def host(self, sandboxed_host: ToolHost) -> ToolHost:
+        return sandboxed_host
