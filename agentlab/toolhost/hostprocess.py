@@ -21,6 +21,7 @@ from agentlab.toolhost.wire import MAX_REPLY_BYTES
 START_S = 60.0
 """Seconds that a host may take until it is ready (a loaded machine, a slow disk)."""
 _DEATH_S = 5.0  # the warden needs a few ms; after this the harness kills for itself
+_LAST_WORDS_S = 2.0
 _CHUNK = 1 << 18
 End = Literal["reply", "timeout", "died", "too_large"]
 
@@ -162,6 +163,8 @@ class HostProcess:
 
     def _ended(self) -> tuple[End, dict[str, Any] | None]:
         """It died or let go of its socket: make sure of that, then take what it still said."""
+        # A dying process closes its socket before it can be reaped: give the warden time to say what it died of.
+        select.select([self._life], [], [], _LAST_WORDS_S)
         self.kill()
         return self.last_words()
 
