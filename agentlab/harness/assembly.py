@@ -264,7 +264,8 @@ def _marks(arming: Arming | None, state: State) -> list[Draft]:
     if arming is None:
         return []
     armed = {fault.get("id") for fault in state.faults}
-    return [Draft("fault_injected", mark) for mark in arming.marks() if mark["fault"] in armed]
+    fresh = [m for m in arming.marks() if m["fault"] in armed or m["id"] not in state.control.seen]
+    return [Draft("fault_injected", mark) for mark in fresh]
 
 
 def state_at(log: Log, blobs: Blobs) -> State:

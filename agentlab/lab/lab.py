@@ -15,7 +15,7 @@ from agentlab.ids import Ids, RandomIds
 from agentlab.lab.accepting import accept
 from agentlab.lab.session import Session
 from agentlab.log.store import ParquetStore
-from agentlab.supervisor.client import Supervisor
+from agentlab.supervisor.client import Supervisor, supervisor
 
 if TYPE_CHECKING:
     from agentlab.authoring import Task
@@ -48,7 +48,7 @@ class Lab:
     def supervisor(self) -> Supervisor:
         """The owner's end of the keeper, started when the first harness is."""
         if self._supervisor is None:
-            self._supervisor = Supervisor(self.path)
+            self._supervisor = supervisor(self.path)
         return self._supervisor
 
     def create(

@@ -16,6 +16,7 @@ from agentlab import process
 from agentlab.definition import Definition
 from agentlab.errors import BadDefinition, UnknownName, UserError
 from agentlab.events import GENESIS, Draft, Event, Head, resolve, verify_chain
+from agentlab.faults.spec import Fault
 from agentlab.harness.assembly import definition_of
 from agentlab.harness.trust import require_trust
 from agentlab.lab.inputs import append_input
@@ -141,8 +142,10 @@ class Session:
         """Append inputs."""
         return append_input(self.log, drafts, self.lab.clock, self.lab.ids)
 
-    def start(self, *, takeover: bool = False, trust: bool = False, restart: bool = True) -> None:
-        """Start a harness and return at once.
+    def start(
+        self, *, takeover: bool = False, trust: bool = False, restart: bool = True, arm: Sequence[Fault] = ()
+    ) -> None:
+        """Start a harness and return at once. ``arm`` are faults in force from its first instruction on.
 
         Raises:
             SessionBusy: a harness is alive and ``takeover`` is False.
@@ -158,7 +161,10 @@ class Session:
         (self.lab.path / "run").mkdir(exist_ok=True)
         # The child finds the agentlab that this process runs, installed or not.
         path = os.pathsep.join(filter(None, [import_root(), os.environ.get("PYTHONPATH")]))
-        self.lab.supervisor.start(self.id, argv, {"PYTHONPATH": path}, log_path=self._output, restart=restart)
+        schedule = [fault.to_json() for fault in arm] or None
+        self.lab.supervisor.start(
+            self.id, argv, {"PYTHONPATH": path}, log_path=self._output, restart=restart, arm=schedule
+        )
 
     @property
     def _output(self) -> Path:

@@ -65,7 +65,13 @@ def raising_validator() -> None:
     raise ValueError("this validator is broken")
 
 
+def measure(text: str) -> int:
+    """How long a text is."""
+    return len(text)
+
+
 STEPS = {
+    "measure": ("measure", {"text": "hello"}),
     "write": ("write_line", {"text": "hello"}),
     "slow": ("slow", {"seconds": 0.5}),
     "send": ("send", {"message": "done"}),
@@ -96,6 +102,7 @@ def skips_after_errors(view: View) -> Any:
 TOOLS = (
     al.tool(write_line, effect="sandboxed"),
     al.tool(slow, effect="sandboxed"),
+    al.tool(measure, effect="pure"),
     al.tool(fail, effect="pure"),
     al.tool(hang, effect="pure", timeout_s=1.0),
     al.tool(send, effect="external", honours_key=True, verify=was_sent),
