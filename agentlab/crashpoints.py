@@ -8,13 +8,13 @@ callable's business, which lives above in ``agentlab.faults``.
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum
+from enum import StrEnum
 from typing import Literal
 
 When = Literal["before", "after"]
 
 
-class CrashPoint(str, Enum):
+class CrashPoint(StrEnum):
     """The places where a process can die. ``value`` is the name that users write."""
 
     # harness

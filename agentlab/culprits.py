@@ -18,7 +18,9 @@ from agentlab.importing import import_folder
 
 _FILES = (io.FileIO, io.BufferedReader, io.BufferedWriter, io.BufferedRandom, io.TextIOWrapper)
 _MAX_TRAIL = 12
-_NOT_OWN = frozenset({"__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__slots__", "__annotations__"})
+_NOT_OWN = frozenset(
+    {"__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__slots__", "__annotations__"}
+)
 Part = tuple[str, Any]
 
 
@@ -234,7 +236,9 @@ def _advice(value: Any) -> str:
     kind = type(value).__name__.lower()
     if isinstance(value, _FILES):
         return "open it inside the function, by its path"
-    if isinstance(value, (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)) or hasattr(value, "__next__"):
+    if isinstance(value, (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)) or hasattr(
+        value, "__next__"
+    ):
         return "use a list, or make it inside the function"
     if any(word in kind for word in ("connection", "cursor", "session", "client", "engine", "socket", "pool")):
         return "connect inside the function"

@@ -58,7 +58,8 @@ class Verdict:
             *("  " + row for row in rows),
             "",
             "Verdict:",
-            f"  [{_mark(self.completed)}] the task is complete after {self.harness_kills} kills of the harness and {self.sandbox_kills} of the sandbox",
+            f"  [{_mark(self.completed)}] the task is complete after {self.harness_kills} kills of the harness"
+            f" and {self.sandbox_kills} of the sandbox",
             f"  [{_mark(same)}] the report is the same, byte for byte ({self.report_sha256[:16]}…)",
             f"  [{_mark(self.notifications == 1)}] notifications delivered: {self.notifications}",
             f"  [{_mark(self.lost_events == 0)}] events lost: {self.lost_events} of {self.events}; the hash chain is intact",

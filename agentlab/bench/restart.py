@@ -45,4 +45,6 @@ def _alive(session: Session, incarnation: int) -> Any:
         if state.incarnation >= incarnation and process.liveness(state.process) == "alive":
             return state
         time.sleep(0.002)
-    raise AgentlabError(f"no harness of {session.id!r} came back within {DEADLINE_S:g} s; see its output in the lab's run folder")
+    raise AgentlabError(
+        f"no harness of {session.id!r} came back within {DEADLINE_S:g} s; see its output in the lab's run folder"
+    )

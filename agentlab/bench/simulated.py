@@ -16,9 +16,7 @@ def simulated_events_per_second(seconds: float = 5.0) -> dict[str, Any]:
     events = sessions = 0
     started = time.process_time()
     while (spent := time.process_time() - started) < seconds:
-        world = SimulatedWorld(
-            model_of=lambda d: ScriptedModel(small.stepping, d.model, clock=world.clock), resolve=small.resolve
-        )
+        world = _world()
         for number in range(50):
             name = f"s{number}"
             world.accept(definition, name)
@@ -29,3 +27,10 @@ def simulated_events_per_second(seconds: float = 5.0) -> dict[str, Any]:
         "simulated_events_per_second": round(events / spent),
         "simulated_sessions_per_second": round(sessions / spent, 1),
     }
+
+
+def _world() -> SimulatedWorld:
+    world = SimulatedWorld(
+        model_of=lambda d: ScriptedModel(small.stepping, d.model, clock=world.clock), resolve=small.resolve
+    )
+    return world

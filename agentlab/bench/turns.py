@@ -67,5 +67,3 @@ class _Nothing:
 
     def __call__(self, events: Sequence[Event]) -> None:
         return None
-
-

@@ -19,12 +19,16 @@ class Parser(argparse.ArgumentParser):
             wrong = message.split("invalid choice: '")[1].split("'")[0]
             verbs = [v for a in self._actions if a.choices for v in map(str, a.choices)]
             near = difflib.get_close_matches(wrong, verbs, n=3)
-            message = f"no verb {wrong!r}" + (f": did you mean {' or '.join(near)}?" if near else "; see agentlab --help")
+            message = f"no verb {wrong!r}" + (
+                f": did you mean {' or '.join(near)}?" if near else "; see agentlab --help"
+            )
         elif message.startswith("unrecognized arguments: --"):
             wrong = message.split(": ", 1)[1].split()[0].split("=")[0]
             known = [o for a in self._all_options() for o in a]
             near = difflib.get_close_matches(wrong, known, n=3)
-            message = f"no option {wrong}" + (f": did you mean {' or '.join(near)}?" if near else f"; see {self.prog} --help")
+            message = f"no option {wrong}" + (
+                f": did you mean {' or '.join(near)}?" if near else f"; see {self.prog} --help"
+            )
         self.exit(2, f"{self.prog}: {message}\n")
 
     def _all_options(self) -> list[list[str]]:
@@ -58,7 +62,9 @@ def build_parser() -> argparse.ArgumentParser:
     run.add_argument("--session", help="the id of the new session")
     run.add_argument("--model", help="another model than the task's")
     run.add_argument("--policy", help="a checkpoint policy, as every=5, steps=1, seconds=30, milestones, never")
-    run.add_argument("--crash", action="append", default=[], metavar="FAULT", help="harness@tool_result, sandbox@step=4 …")
+    run.add_argument(
+        "--crash", action="append", default=[], metavar="FAULT", help="harness@tool_result, sandbox@step=4 …"
+    )
     run.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the task")
     wake = verb("wake", actions.wake, "take a session up again after its cursor", session=True)
     wake.add_argument("--model", help="go on under another model")

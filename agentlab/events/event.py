@@ -162,7 +162,7 @@ def iso(ts_us: int) -> str:
     """Microseconds since the epoch as ISO 8601 UTC text with microseconds."""
     import datetime as dt
 
-    moment = dt.datetime.fromtimestamp(ts_us // 1_000_000, dt.timezone.utc)
+    moment = dt.datetime.fromtimestamp(ts_us // 1_000_000, dt.UTC)
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{ts_us % 1_000_000:06d}Z"
 
 
@@ -197,9 +197,7 @@ def seal(
     return tuple(out)
 
 
-def _row(
-    d: Draft, session_id: str, seq: int, now_us: int, incarnation: int, commit_id: str, previous: str
-) -> Event:
+def _row(d: Draft, session_id: str, seq: int, now_us: int, incarnation: int, commit_id: str, previous: str) -> Event:
     payload_text = canonical(d.payload)
     error_text = None if d.error is None else canonical(d.error)
     duration_ms = None if d.duration_ms is None else float(d.duration_ms)

@@ -119,7 +119,9 @@ _TABLE: tuple[tuple[Class, str, str, str], ...] = (
     ("input", "note_added", "id text by?", "a remark for readers of the log"),
 )  # fmt: skip
 
-KINDS: dict[str, Kind] = {name: Kind(name, cls, meaning, tuple(fields.split())) for cls, name, fields, meaning in _TABLE}
+KINDS: dict[str, Kind] = {
+    name: Kind(name, cls, meaning, tuple(fields.split())) for cls, name, fields, meaning in _TABLE
+}
 """Every kind by name."""
 
 _REQUIRED: dict[str, tuple[str, ...]] = {

@@ -212,11 +212,10 @@ def _rig(
     link: KeeperLink | None,
     clock: Clock,
 ) -> tuple[Rig, Callable[[], None]]:
-    from agentlab.toolhost.client import ProcessToolHost
-    from agentlab.toolhost.outcome import execution_for
-
     from agentlab.sandbox.local import LocalSandboxes
     from agentlab.sandbox.spawn import DirectSpawner
+    from agentlab.toolhost.client import ProcessToolHost
+    from agentlab.toolhost.outcome import execution_for
 
     spawner = KeeperSpawner(link) if link is not None else DirectSpawner()
     owner = link.keeper if link is not None else None

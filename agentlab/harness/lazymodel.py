@@ -40,9 +40,8 @@ class LazyModel:
 
         definition = self._definition
         if definition.model_ref is not None:
-            from agentlab.portable import load
-
             from agentlab.models.scripted import ScriptedModel
+            from agentlab.portable import load
 
             made = load(definition.model_ref, self._blobs.get)
             if hasattr(made, "complete"):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentlab.toolhost.outcome import result_of
-
 from agentlab.definition import ValidatorSpec, step_to_json
 from agentlab.errors import SandboxGone, ToolHostError
 from agentlab.events import Draft, canonical, plain
@@ -13,6 +11,7 @@ from agentlab.harness import toolcalls
 from agentlab.harness.rig import Rig
 from agentlab.ports import ToolInvocation, ToolOutcome
 from agentlab.session.commands import CompleteStep, Remind, StartAttempt, StartStep, ValidateStep, ValidateTask
+from agentlab.toolhost.outcome import result_of
 
 
 def perform_start_attempt(command: StartAttempt, rig: Rig) -> list[Draft]:

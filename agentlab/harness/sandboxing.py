@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentlab.toolhost.outcome import result_of
-
 from agentlab.errors import SandboxError, SandboxGone
 from agentlab.events import Draft
 from agentlab.harness import toolcalls
 from agentlab.harness.rig import Rig
 from agentlab.ports import Completed, ToolInvocation
 from agentlab.session.commands import AttachSandbox, FillWorkspace, ProvisionSandbox
+from agentlab.toolhost.outcome import result_of
 
 
 def perform_provision(command: ProvisionSandbox, rig: Rig) -> list[Draft]:

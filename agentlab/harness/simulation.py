@@ -65,7 +65,9 @@ class FolderRunner:
 
     def _run(self, execution: Execution, workspace: Workspace) -> tuple[Outcome, Workspace]:
         request = json.loads(execution.stdin)
-        invocation = ToolInvocation("simulated", request["ref"], request["arguments"], params=request.get("params") or {})
+        invocation = ToolInvocation(
+            "simulated", request["ref"], request["arguments"], params=request.get("params") or {}
+        )
         before = os.getcwd()
         with tempfile.TemporaryDirectory(prefix="agentlab-sim-") as folder:
             for name, data in workspace.items():

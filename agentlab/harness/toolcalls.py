@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agentlab.toolhost.outcome import result_of
-
 from agentlab.crashpoints import CrashPoint, reach
 from agentlab.definition import RETRIES_BY_KIND, STEP_KINDS, StepSpec, ToolSpec, step_to_json
 from agentlab.errors import SandboxError, SandboxGone, ToolHostError
@@ -21,6 +19,7 @@ from agentlab.harness.rig import Rig
 from agentlab.ports import Completed, ToolInvocation, ToolOutcome
 from agentlab.session.commands import AnswerCall, RunCall
 from agentlab.session.state import Call
+from agentlab.toolhost.outcome import result_of
 
 MAX_PLAN = 100
 

@@ -30,7 +30,9 @@ def _what(event: Event) -> str:
     p = event.payload
     kind = event.type
     if kind in ("tool_result", "tool_error"):
-        return f"{event.tool_name}: {_short(p.get('summary') or p.get('message'))}" + (" (reused)" if p.get("reused") else "")
+        return f"{event.tool_name}: {_short(p.get('summary') or p.get('message'))}" + (
+            " (reused)" if p.get("reused") else ""
+        )
     if kind in ("tool_requested", "tool_started", "retry_scheduled"):
         return f"{event.tool_name or p.get('what', '')}"
     if kind.startswith("effect_"):
@@ -48,7 +50,7 @@ def _other(event: Event) -> str:
     p = event.payload
     fields = {
         "harness_woken": ("reason",), "harness_died": ("signal", "exit_code"), "fault_injected": ("point",),
-        "checkpoint_written": ("reason", "label"), "sandbox_lost": ("reason",), "recovery_started": ("cause",),
+        "checkpoint_written": ("reason", "label"), "sandbox_lost": ("unsaved",), "recovery_started": ("cause",),
         "recovery_step": ("step", "outcome"), "statement_checked": ("passed",), "recovery_completed": ("lost_steps",),
         "session_paused": ("reason", "detail"), "session_ended": ("outcome",), "question_asked": ("question",),
         "task_validated": ("satisfied",), "model_error": ("kind", "will_retry"), "baseline_changed": ("fields",),
@@ -58,7 +60,9 @@ def _other(event: Event) -> str:
         return str(p["input"].get("task", ""))
     if event.type == "sandbox_restored":
         return f"{len(p['rerun'])} commands run again, {len(p['differs'])} differ"
-    return ", ".join(f"{name} {_short(p[name])}" for name in fields.get(event.type, ()) if p.get(name) not in (None, ""))
+    return ", ".join(
+        f"{name} {_short(p[name])}" for name in fields.get(event.type, ()) if p.get(name) not in (None, "")
+    )
 
 
 def _short(value: object) -> str:

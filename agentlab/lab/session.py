@@ -22,7 +22,7 @@ from agentlab.harness.trust import require_trust
 from agentlab.lab.inputs import append_input
 from agentlab.lab.locate import Located, locate
 from agentlab.lab.reader import Reader
-from agentlab.lab.status import Status, status_of
+from agentlab.lab.status import Status, as_woken, status_of
 from agentlab.log.paths import folder_name
 from agentlab.ports import Log
 from agentlab.sandbox.snapshot import Entry, decode
@@ -82,8 +82,8 @@ class Session:
         return status_of(self.state)
 
     def plan(self) -> Command:
-        """The next command of the harness, described and not done."""
-        return decide(self.state, Run.of(self.definition))
+        """The next command of the harness, described and not done; of a resting session the first after its wake."""
+        return decide(as_woken(self.state, self.lab.clock.now_us()), Run.of(self.definition))
 
     def locate(self) -> Located:
         """Where it is, what the step before did, what failed, each with evidence."""
@@ -248,10 +248,11 @@ class Session:
         """Ask for a checkpoint by hand."""
         self.add_input(Draft("checkpoint_requested", {"id": self.lab.ids.new("i"), "label": label}))
 
-    def kill(self, target: str = "harness") -> str:
+    def kill(self, target: str = "harness", *, restart: bool = False) -> str:
         """Kill harness or sandbox for real (SIGKILL, start time checked); says what was killed.
 
-        ``sandbox`` also deletes the working folder and results not yet taken; ``sandbox-process`` keeps the folder.
+        A harness killed by hand stays dead until :meth:`wake`, unless ``restart`` lets the keeper start the next at
+        once. ``sandbox`` also deletes the working folder and results not yet taken; ``sandbox-process`` keeps the folder.
 
         Raises:
             UnknownName: no such target.
@@ -264,6 +265,8 @@ class Session:
         if not record or process.liveness(record) != "alive":
             raise UserError(f"session {self.id!r} has no living {target}: {self.status()}")
         if target == "harness":
+            if not restart and self.lab.supervisor.alive(self.id):
+                self.lab.supervisor.stop(self.id, signal.SIGKILL)
             process.send_signal(record, signal.SIGKILL)
             process.await_death(record)
         else:

@@ -6,6 +6,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from agentlab import process
+from agentlab.events import Draft, Head, seal
+from agentlab.harness.wake import wake_reason
+from agentlab.session.fold import fold_all
 from agentlab.session.recovery import done_steps, next_step
 from agentlab.session.state import State
 
@@ -53,6 +56,8 @@ def status_of(state: State) -> Status:
             word, reason = "paused", control.pause_reason
         elif alive == "dead" and not control.rested:
             word, reason = "crashed", "its harness is gone; wake it"
+        elif alive == "dead":  # rested, and since then answered: nothing drives it
+            word, reason = "paused", "ready to go on; wake it"
     elif word == "waiting":
         reason = str(control.question.get("question", ""))
     return Status(
@@ -66,4 +71,27 @@ def status_of(state: State) -> Status:
         turns=state.turns,
         crashes=state.recovery.crashes,
         resumable=word in ("paused", "crashed", "new", "waiting"),
+    )
+
+
+def as_woken(state: State, now_us: int) -> State:
+    """The state as it would be if the session were woken now: folded from events that are never appended.
+
+    A state that is being driven, that waits for a person or that has ended stays as it is.
+    """
+    control = state.control
+    if control.status in ("waiting", "ended"):
+        return state
+    drafts = []
+    if control.status == "paused" or control.pause_id:
+        drafts.append(Draft("resume_requested", {"id": "as-if"}))
+    incarnation = state.incarnation
+    if not state.process or process.liveness(state.process) == "dead":
+        incarnation += 1
+        woken = {"process": dict(state.process), "baseline": dict(state.baseline), "cursor": state.checkpoint.cursor}
+        drafts.append(Draft("harness_woken", {**woken, "reason": wake_reason(state, takeover=False)}))
+    head = Head(state.seq, state.hash)
+    return fold_all(
+        state,
+        seal(drafts, head, session_id=state.session_id, incarnation=incarnation, commit_id="as-if", now_us=now_us),
     )

@@ -68,7 +68,8 @@ def plan(state: State, definition: Definition) -> tuple[str, ...]:
     ]
     if state.sandbox.status == "unattached":
         lines.append(
-            f"sandbox: take up {state.sandbox.sandbox_id}; if it is gone, restore and run again {len(state.sandbox.since_snapshot)} commands"
+            f"sandbox: take up {state.sandbox.sandbox_id};"
+            f" if it is gone, restore and run again {len(state.sandbox.since_snapshot)} commands"
         )
     lines.append("rebuild: goal, confirmed facts, next action")
     pending = [call.key for call in state.calls if call.status == "pending"]

@@ -95,7 +95,10 @@ def skips_after_errors(view: View) -> Any:
     if view.status.get("step") is None:
         return al.say("all done")
     if view.errors_in_a_row("fail") >= 2:
-        return [al.say(f"fail said: {view.last.result if view.last else ''}; writing it myself"), al.call("write_line", text="hello")]
+        return [
+            al.say(f"fail said: {view.last.result if view.last else ''}; writing it myself"),
+            al.call("write_line", text="hello"),
+        ]
     return [al.say("trying"), al.call("fail", message="HTTP 500")]
 
 

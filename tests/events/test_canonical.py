@@ -10,7 +10,12 @@ from agentlab.events import canonical, input_hash, parse, plain
 
 SURROGATE_PAIR = ("\ud800", "\udbff")
 TEXT = st.text(st.characters(exclude_categories=())).filter(
-    lambda s: not any(SURROGATE_PAIR[0] <= a <= SURROGATE_PAIR[1] and "\udc00" <= b <= "\udfff" for a, b in zip(s, s[1:], strict=False))
+    lambda s: (
+        not any(
+            SURROGATE_PAIR[0] <= a <= SURROGATE_PAIR[1] and "\udc00" <= b <= "\udfff"
+            for a, b in zip(s, s[1:], strict=False)
+        )
+    )
 )
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,

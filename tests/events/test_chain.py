@@ -42,8 +42,22 @@ def test_a_missing_row_is_noticed():
 
 
 def test_values_can_not_move_between_columns():
-    a = seal([Draft("note_added", {"id": "1", "text": ""}, tool_name="ab")], START, session_id="s", incarnation=1, commit_id="k", now_us=1)
-    b = seal([Draft("note_added", {"id": "1", "text": ""}, error_type="ab")], START, session_id="s", incarnation=1, commit_id="k", now_us=1)
+    a = seal(
+        [Draft("note_added", {"id": "1", "text": ""}, tool_name="ab")],
+        START,
+        session_id="s",
+        incarnation=1,
+        commit_id="k",
+        now_us=1,
+    )
+    b = seal(
+        [Draft("note_added", {"id": "1", "text": ""}, error_type="ab")],
+        START,
+        session_id="s",
+        incarnation=1,
+        commit_id="k",
+        now_us=1,
+    )
     assert a[0].hash != b[0].hash
 
 

@@ -62,7 +62,9 @@ def test_a_missing_or_unknown_field_is_named(events):
 
 
 def appended(state, draft, incarnation):
-    (event,) = seal([draft], Head(state.seq, state.hash), session_id="s", incarnation=incarnation, commit_id="k", now_us=1)
+    (event,) = seal(
+        [draft], Head(state.seq, state.hash), session_id="s", incarnation=incarnation, commit_id="k", now_us=1
+    )
     return fold(state, event)
 
 
@@ -88,8 +90,12 @@ def test_an_input_counts_once(events):
 
 def test_a_budget_extension_needs_the_version_it_expects(events):
     state = next(states(events))
-    one = appended(state, Draft("budget_extended", {"id": "b1", "dimension": "steps", "limit": 9, "expected_version": 0}), 0)
-    stale = appended(one, Draft("budget_extended", {"id": "b2", "dimension": "steps", "limit": 2, "expected_version": 0}), 0)
+    one = appended(
+        state, Draft("budget_extended", {"id": "b1", "dimension": "steps", "limit": 9, "expected_version": 0}), 0
+    )
+    stale = appended(
+        one, Draft("budget_extended", {"id": "b2", "dimension": "steps", "limit": 2, "expected_version": 0}), 0
+    )
     assert one.budget.limits["steps"] == 9 == stale.budget.limits["steps"]
 
 

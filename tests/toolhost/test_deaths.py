@@ -99,7 +99,9 @@ def test_a_death_between_two_calls(call: Call, host: ProcessToolHost) -> None:
 
 def test_close_ends_a_call_of_another_thread(host: ProcessToolHost, tmp_path: Path) -> None:
     outcomes = []
-    thread = threading.Thread(target=lambda: outcomes.append(host.call(misbehaving("hang", pid_file=str(tmp_path / "p")))))
+    thread = threading.Thread(
+        target=lambda: outcomes.append(host.call(misbehaving("hang", pid_file=str(tmp_path / "p"))))
+    )
     thread.start()
     until((tmp_path / "p").exists)
     host.close()
@@ -129,6 +131,7 @@ def test_a_frozen_warden(call: Call, host: ProcessToolHost, tmp_path: Path, monk
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_the_warden_is_killed(call: Call, host: ProcessToolHost, tmp_path: Path, number: int) -> None:
     call("ok")
+
     def strike() -> None:
         until((tmp_path / "p").exists)
         assert host.pid is not None

@@ -101,7 +101,9 @@ def test_a_dump_is_verified(sandbox: LocalSandbox) -> None:
     assert (outcome.ok, outcome.sent) == (False, False)
 
 
-def completed(status: str = "exited", code: int | None = 0, stdout: str = "", stderr: str = "", **rest: Any) -> Completed:
+def completed(
+    status: str = "exited", code: int | None = 0, stdout: str = "", stderr: str = "", **rest: Any
+) -> Completed:
     return Completed("e", status, code, stdout, stderr, 1500.0, **rest)
 
 
@@ -126,6 +128,8 @@ def test_without_a_result(done: Completed, kind: str, sent: bool, said: str) -> 
 
 
 def test_a_result_counts_whatever_came_after_it() -> None:
-    stdout = "a\n" + RESULT_PREFIX + '{"ok":false,"kind":"raised"}\n' + "\n" + RESULT_PREFIX + '{"ok":true,"value":4}\nbye\n'
+    stdout = (
+        "a\n" + RESULT_PREFIX + '{"ok":false,"kind":"raised"}\n' + "\n" + RESULT_PREFIX + '{"ok":true,"value":4}\nbye\n'
+    )
     outcome = result_of(completed("killed", -11, stdout))
     assert (outcome.ok, outcome.value) == (True, 4) and outcome.stdout.endswith("bye\n")

@@ -48,7 +48,9 @@ def test_time_stands_still_in_a_simulation() -> None:
     assert call() == 0.0 and call(monotonic=lambda: next(ticks)) == 500.0
 
 
-@pytest.mark.parametrize("pieces", [[b"ab", b"cdef"], [b"abcdefghij"], [b"abcdefghijk"], [b"abc"] * 100, [b"x" * 9] * 9])
+@pytest.mark.parametrize(
+    "pieces", [[b"ab", b"cdef"], [b"abcdefghij"], [b"abcdefghijk"], [b"abc"] * 100, [b"x" * 9] * 9]
+)
 def test_beginning_and_end_are_kept(pieces: list[bytes]) -> None:
     kept, whole = HeadTail(10), b"".join(pieces).decode()
     for piece in pieces:
