@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-_shapes: dict[type, tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]] = {}
+_shapes: dict[type, tuple[dict[str, int], Callable[[Any], tuple[Any, ...]]]] = {}
 
 
 def evolve(instance: T, /, **changes: Any) -> T:
@@ -25,14 +25,12 @@ def evolve(instance: T, /, **changes: Any) -> T:
     shape = _shapes.get(cls)
     if shape is None:
         names = tuple(f.name for f in fields(cls))  # type: ignore[arg-type]
-        shape = _shapes[cls] = (names, attrgetter(*names))
-    names, values = shape
-    if len(changes) == 1:
-        ((name, value),) = changes.items()
-        if name in names:
-            kept = list(values(instance))
-            kept[names.index(name)] = value
-            return cls(*kept)
-    merged = dict(zip(names, values(instance), strict=True))
-    merged.update(changes)
-    return cls(**merged)
+        shape = _shapes[cls] = ({name: i for i, name in enumerate(names)}, attrgetter(*names))
+    places, values = shape
+    kept = list(values(instance))
+    try:
+        for name, value in changes.items():
+            kept[places[name]] = value
+    except KeyError as missing:
+        raise TypeError(f"{cls.__name__} has no field {missing}") from None
+    return cls(*kept)

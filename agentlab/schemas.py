@@ -5,51 +5,60 @@ from __future__ import annotations
 import collections.abc
 import dataclasses
 import datetime as dt
+import decimal
 import enum
 import inspect
+import json
+import math
 import pathlib
-import re
 import types
 import typing
+import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from agentlab.docstrings import parameter_texts
 from agentlab.errors import BadDefinition
 
 HIDDEN = ("idempotency_key",)
 """Parameters that the harness fills in."""
 _PLAIN: Mapping[Any, dict[str, Any]] = {
+    bool: {"type": "boolean"},
     str: {"type": "string"},
     int: {"type": "integer"},
     float: {"type": "number"},
-    bool: {"type": "boolean"},
     bytes: {"type": "string"},
     type(None): {"type": "null"},
+    None: {"type": "null"},
     dict: {"type": "object"},
     list: {"type": "array"},
-    pathlib.Path: {"type": "string"},
-    dt.date: {"type": "string", "format": "date"},
+    tuple: {"type": "array"},
+    set: {"type": "array", "uniqueItems": True},
+    frozenset: {"type": "array", "uniqueItems": True},
+    pathlib.PurePath: {"type": "string"},
     dt.datetime: {"type": "string", "format": "date-time"},
+    dt.date: {"type": "string", "format": "date"},
     dt.time: {"type": "string", "format": "time"},
+    decimal.Decimal: {"type": "number"},
+    uuid.UUID: {"type": "string", "format": "uuid"},
 }
-_SECTION = re.compile(r"^(args|arguments|parameters|params|returns?|raises|yields|examples?|notes?):?\s*$", re.IGNORECASE)
-_GOOGLE = re.compile(r"^\s*(\*{0,2}\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)$")
-_NUMPY = re.compile(r"^(\w+)\s*:\s*.*$")
-_SPHINX = re.compile(r":param\s+(?:\w+\s+)?(\w+):\s*(.*)")
+_Seen = tuple[Any, ...]
 
 
 def input_schema(fn: Callable[..., Any]) -> dict[str, Any]:
     """The JSON schema of a function's keyword arguments.
 
+    Parameters without an annotation, or with one that means nothing in JSON, take anything.
+
     Raises:
         BadDefinition: ``*args``, a positional-only parameter, or a signature that can not be read.
     """
-    name = getattr(fn, "__name__", repr(fn))
+    name = getattr(fn, "__name__", None) or type(fn).__name__
     try:
         signature = inspect.signature(fn)
     except (TypeError, ValueError) as error:
         raise BadDefinition(f"{name}: its signature can not be read ({error}); wrap it in a plain function") from None
-    hints = _hints(fn)
+    hints = hints_of(fn)
     described = parameter_texts(inspect.getdoc(fn) or "")
     properties: dict[str, Any] = {}
     required: list[str] = []
@@ -59,110 +68,144 @@ def input_schema(fn: Callable[..., Any]) -> dict[str, Any]:
             more = True
             continue
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
-            raise BadDefinition(f"{name}: parameter {parameter.name!r} can not be given by name; models call tools by name")
+            star = "*" if parameter.kind is parameter.VAR_POSITIONAL else ""
+            raise BadDefinition(
+                f"{name}: {star}{parameter.name} can not be given by name, and models call tools by name: make it an"
+                " ordinary parameter (a list, where there may be several)"
+            )
         if parameter.name in HIDDEN:
             continue
-        schema = dict(schema_of(hints.get(parameter.name, parameter.annotation)))
+        schema = schema_of(hints.get(parameter.name, Any))
         if parameter.name in described:
             schema["description"] = described[parameter.name]
         if parameter.default is parameter.empty:
             required.append(parameter.name)
-        elif parameter.default is None or isinstance(parameter.default, (str, int, float, bool)):
-            schema["default"] = parameter.default
+        else:
+            schema.update(_default(parameter.default))
         properties[parameter.name] = schema
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": more}
 
 
-def _hints(fn: Callable[..., Any]) -> dict[str, Any]:
+def _default(value: Any) -> dict[str, Any]:
+    """``{"default": …}`` where JSON can say it."""
+    value = value.value if isinstance(value, enum.Enum) else str(value) if isinstance(value, pathlib.PurePath) else value
+    if isinstance(value, float) and not math.isfinite(value):
+        return {}
     try:
-        return typing.get_type_hints(fn)
-    except Exception:  # an annotation that can not be evaluated here: anything goes for that parameter
+        return {"default": json.loads(json.dumps(value, allow_nan=False))}
+    except (TypeError, ValueError):
         return {}
 
 
-def schema_of(hint: Any) -> dict[str, Any]:
-    """The JSON schema of one annotation; ``{}`` (anything) for what has none."""
-    if hint in (inspect.Parameter.empty, Any) or isinstance(hint, (str, typing.TypeVar)):
-        return {}
+def hints_of(fn: Any) -> dict[str, Any]:
+    """Evaluated annotations by parameter; what can not be evaluated is left out, and nothing else with it."""
+    target = fn if isinstance(fn, (type, types.FunctionType, types.MethodType)) else _function_of(fn)
     try:
-        if hint in _PLAIN:
-            return dict(_PLAIN[hint])
-    except TypeError:
+        return typing.get_type_hints(target, include_extras=True)
+    except Exception:
+        pass
+    found = {}
+    names = {**getattr(inspect.unwrap(target), "__globals__", {}), **_enclosing(target)}
+    for name, annotation in getattr(target, "__annotations__", {}).items():
+        try:
+            holder = types.SimpleNamespace(__annotations__={name: annotation})
+            found[name] = typing.get_type_hints(holder, globalns=names, localns={}, include_extras=True)[name]
+        except Exception:
+            continue
+    return found
+
+
+def _function_of(fn: Any) -> Any:
+    """The function behind a partial or an object that is called."""
+    while hasattr(fn, "func"):
+        fn = fn.func
+    if isinstance(fn, (type, types.FunctionType, types.MethodType, types.BuiltinFunctionType)):
+        return fn
+    return getattr(type(fn), "__call__", fn)
+
+
+def _enclosing(fn: Any) -> dict[str, Any]:
+    """Names of the enclosing function that the callable holds on to."""
+    try:
+        return dict(inspect.getclosurevars(fn).nonlocals)
+    except (TypeError, ValueError):
         return {}
+
+
+def schema_of(hint: Any, seen: _Seen = ()) -> dict[str, Any]:
+    """The JSON schema of one annotation; ``{}`` (anything) for what has none. The dict is the caller's own."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin is typing.Annotated:
-        return schema_of(args[0])
+        texts = [extra for extra in args[1:] if isinstance(extra, str)]
+        return {**schema_of(args[0], seen), **({"description": texts[0]} if texts else {})}
     if origin is typing.Literal:
-        return {"enum": list(args)}
+        return _choice(list(args))
     if origin in (typing.Union, types.UnionType):
-        return _union(args)
+        return _union(args, seen)
+    if origin in (typing.Required, typing.NotRequired, typing.Final, typing.ClassVar):
+        return schema_of(args[0], seen)
     if origin is not None:
-        return _generic(origin, args)
-    return _class(hint)
+        return _generic(origin, args, seen)
+    if isinstance(hint, typing.NewType):
+        return schema_of(hint.__supertype__, seen)
+    if hint is None or isinstance(hint, type):
+        return _class(hint, seen)
+    return {}
 
 
-def _union(args: tuple[Any, ...]) -> dict[str, Any]:
-    choices = [schema_of(a) for a in args]
+def _choice(values: list[Any]) -> dict[str, Any]:
+    kinds = {type(value) for value in values}
+    known = _PLAIN.get(kinds.pop(), {}) if len(kinds) == 1 else {}
+    return {**known, "enum": values}
+
+
+def _union(args: tuple[Any, ...], seen: _Seen) -> dict[str, Any]:
+    choices = [schema_of(a, seen) for a in args]
     if {} in choices:
         return {}
     return choices[0] if len(choices) == 1 else {"anyOf": choices}
 
 
-def _generic(origin: Any, args: tuple[Any, ...]) -> dict[str, Any]:
-    if origin is tuple and args and args[-1] is not Ellipsis:
-        return {"type": "array", "prefixItems": [schema_of(a) for a in args], "minItems": len(args), "maxItems": len(args)}
-    if isinstance(origin, type) and issubclass(origin, collections.abc.Mapping):
-        return {"type": "object", "additionalProperties": schema_of(args[1]) or True} if len(args) == 2 else {"type": "object"}
-    if isinstance(origin, type) and issubclass(origin, collections.abc.Iterable):
-        return {"type": "array", "items": schema_of(args[0])} if args else {"type": "array"}
-    return {}
-
-
-def _class(hint: Any) -> dict[str, Any]:
-    if not isinstance(hint, type):
+def _generic(origin: Any, args: tuple[Any, ...], seen: _Seen) -> dict[str, Any]:
+    if not isinstance(origin, type):
         return {}
+    if issubclass(origin, tuple) and args and args[-1] is not Ellipsis:
+        size = 0 if args == ((),) else len(args)
+        fixed = {"type": "array", "minItems": size, "maxItems": size}
+        return {**fixed, "prefixItems": [schema_of(a, seen) for a in args]} if size else fixed
+    if issubclass(origin, collections.abc.Mapping):
+        inner = schema_of(args[1], seen) if len(args) == 2 else {}
+        return {"type": "object", "additionalProperties": inner} if inner else {"type": "object"}
+    if issubclass(origin, collections.abc.Iterable):
+        inner = schema_of(args[0], seen) if args else {}
+        unique = {"uniqueItems": True} if issubclass(origin, collections.abc.Set) else {}
+        return {"type": "array", **({"items": inner} if inner else {}), **unique}
+    return schema_of(origin, seen)
+
+
+def _class(hint: Any, seen: _Seen) -> dict[str, Any]:
+    if hint in _PLAIN:
+        return dict(_PLAIN[hint])
+    if hint in seen:  # a type that contains itself
+        return {"type": "object"}
+    seen = (*seen, hint)
     if issubclass(hint, enum.Enum):
-        return {"enum": [member.value for member in hint]}
+        return _choice([_default(member).get("default", str(member.value)) for member in hint])
     if dataclasses.is_dataclass(hint):
-        fields = dataclasses.fields(hint)
-        hints = _hints(hint)
-        needed = [f.name for f in fields if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING]
-        return {"type": "object", "properties": {f.name: schema_of(hints.get(f.name, Any)) for f in fields}, "required": needed}
+        own = [f for f in dataclasses.fields(hint) if f.init]
+        needed = [f.name for f in own if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING]
+        return _object({f.name: Any for f in own} | hints_of(hint), [f.name for f in own], needed, seen)
     if typing.is_typeddict(hint):
-        keys = sorted(getattr(hint, "__required_keys__", ()))
-        return {"type": "object", "properties": {k: schema_of(v) for k, v in _hints(hint).items()}, "required": keys}
+        hints = hints_of(hint)
+        return _object(hints, list(hints), [k for k in hints if k in hint.__required_keys__], seen)
     for base, schema in _PLAIN.items():
-        if issubclass(hint, base):
+        if isinstance(base, type) and issubclass(hint, base):
             return dict(schema)
-    return {}
+    if hint in (collections.abc.Mapping, collections.abc.MutableMapping):
+        return {"type": "object"}
+    return {"type": "array"} if hint in (collections.abc.Sequence, collections.abc.Iterable) else {}
 
 
-def summary_text(doc: str) -> str:
-    """The first paragraph of a docstring on one line."""
-    return " ".join(doc.strip().split("\n\n")[0].split())
-
-
-def parameter_texts(doc: str) -> dict[str, str]:
-    """What a docstring (Google, NumPy or Sphinx style) says of each parameter."""
-    found = {m[1]: m[2].strip() for m in _SPHINX.finditer(doc)}
-    lines = doc.splitlines()
-    inside, name = False, None
-    for index, line in enumerate(lines):
-        heading = _SECTION.match(line.strip()) if not line.startswith((" ", "\t")) else None
-        if heading:
-            inside, name = heading[1].lower() in ("args", "arguments", "parameters", "params"), None
-            continue
-        if not inside or set(line.strip()) <= {"-"}:
-            continue
-        match = _GOOGLE.match(line) if line.startswith((" ", "\t")) else _NUMPY.match(line)
-        starts = match is not None and (name is None or _indent(line) <= _indent(lines[index - 1]) or not lines[index - 1].strip())
-        if match is not None and (starts or match[1] not in found):
-            name = match[1].lstrip("*")
-            found[name] = match[2].strip() if match.re is _GOOGLE else ""
-        elif name and line.strip():
-            found[name] = f"{found[name]} {line.strip()}".strip()
-    return found
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip())
+def _object(hints: Mapping[str, Any], names: list[str], required: list[str], seen: _Seen) -> dict[str, Any]:
+    properties = {name: schema_of(hints[name], seen) for name in names}
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}

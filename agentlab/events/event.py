@@ -228,12 +228,9 @@ def chain_hash(previous: str, values: Iterable[str | int | float | None]) -> str
     Text as UTF-8 exactly as stored, integers in decimal (time in microseconds, money in millionths of a
     dollar), floats as the shortest text that reads back as the same number.
     """
-    parts = [previous]
-    for index, value in enumerate(values):
-        if value is not None:
-            text = value if type(value) is str else repr(value)
-            parts.append(f"{index}:{len(text)}:{text}")
-    return hashlib.sha256("".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+    texts = [(i, v if type(v) is str else repr(v)) for i, v in enumerate(values) if v is not None]
+    body = "".join([f"{i}:{len(t)}:{t}" for i, t in texts])
+    return hashlib.sha256((previous + body).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def column_values(event: Event) -> tuple[str | int | float | None, ...]:

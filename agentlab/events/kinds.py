@@ -81,7 +81,8 @@ _TABLE: tuple[tuple[Class, str, str, str], ...] = (
     ("fact", "snapshot_taken", "digest files bytes new_bytes last_exec_id duration_ms?", "the workspace was packed to a reference"),
     ("fact", "sandbox_destroyed", "sandbox_id", "the sandbox was given back"),
     # checkpoints
-    ("fact", "checkpoint_written", "checkpoint_id schema_version cursor cursor_hash state reason label? snapshot? size_bytes request_id? effect_chunks? scheme?",
+    ("fact", "checkpoint_written", "checkpoint_id schema_version cursor cursor_hash state reason size_bytes"
+     " label? snapshot? request_id? effect_chunks? scheme?",
      "a folded state and the seq it stands for"),
     ("fact", "checkpoint_skipped", "checkpoint_seq reason", "a checkpoint did not verify at load; the one before it serves"),
     ("input", "checkpoint_requested", "id label?", "somebody asked for a checkpoint by hand"),
@@ -90,7 +91,8 @@ _TABLE: tuple[tuple[Class, str, str, str], ...] = (
     # recovery
     ("fact", "recovery_started", "cause plan lost?", "the four steps of a recovery begin"),
     ("fact", "recovery_step", "step outcome detail? duration_ms?", "one of load, rebuild, verify, statement is done"),
-    ("fact", "statement_checked", "passed corrections statement? expected? by?", "the model's account of where it is, checked against the log"),
+    ("fact", "statement_checked", "passed corrections statement? expected? by?",
+     "the model's account of where it is, checked against the log"),
     ("fact", "recovery_completed", "lost_steps redone tax? duration_ms?", "the session goes on"),
     # budget
     ("intent", "budget_reserved", "reservation amounts", "cost set aside before it is spent"),

@@ -58,6 +58,8 @@ def _other(event: Event) -> str:
     }  # fmt: skip
     if event.type == "session_started":
         return str(p["input"].get("task", ""))
+    if event.type == "fault_injected" and not p.get("point"):
+        return f"{p['action']} {p['target']} {p['fault']}"
     if event.type == "sandbox_restored":
         return f"{len(p['rerun'])} commands run again, {len(p['differs'])} differ"
     return ", ".join(

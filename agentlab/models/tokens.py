@@ -70,10 +70,10 @@ def estimate_usage(request: ModelRequest, content: Any, count: TokenCounter = es
     The prefix counts as written to the cache in a conversation's first request and as read from it afterwards,
     if the request marks a place to cut (``cache_control``); ``input_tokens`` is what remains, as providers count.
     """
-    total = estimate_tokens(request, count)
-    contents = [m["content"] for m in request.messages if not isinstance(m.get("content", ""), str)]
-    marked = any("cache_control" in block for part in (request.system, request.tools, *contents) for block in part)
-    cached = estimate_prefix(request, count) if marked else 0
+    messages = sum(count_content(m.get("content", ""), count) + MESSAGE_OVERHEAD for m in request.messages)
+    prefix = estimate_prefix(request, count)
+    total = prefix + messages
+    cached = prefix if _marked(request) else 0
     first = not any(m.get("role") == "assistant" for m in request.messages)
     return Usage(
         input_tokens=total - cached,
@@ -81,3 +81,11 @@ def estimate_usage(request: ModelRequest, content: Any, count: TokenCounter = es
         cache_read_tokens=0 if first else cached,
         cache_write_tokens=cached if first else 0,
     )
+
+
+def _marked(request: ModelRequest) -> bool:
+    """Whether any block marks a place where a prompt cache may cut; the fixed layer, where it usually is, first."""
+    if any("cache_control" in block for part in (request.system, request.tools) for block in part):
+        return True
+    contents = (m["content"] for m in request.messages if not isinstance(m.get("content", ""), str))
+    return any("cache_control" in block for part in contents for block in part)

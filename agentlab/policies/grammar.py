@@ -87,7 +87,13 @@ def _leaf(token: str, text: str) -> PolicySpec:
         raise BadDefinition(f"policy {text!r}: {name} takes no number")
     if kind == "budget":
         return PolicySpec(kind, {"thresholds": [_number(v, False, text) for v in values.split(",")]})
-    return PolicySpec(kind, dict(_argument(v, takes, name, text) for v in values.split(",")))
+    args: dict[str, Any] = {}
+    for value in values.split(","):
+        argument, given = _argument(value, takes, name, text)
+        if argument in args:
+            raise BadDefinition(f"policy {text!r} gives {argument} twice")
+        args[argument] = given
+    return PolicySpec(kind, args)
 
 
 def _argument(value: str, takes: Arguments, name: str, text: str) -> tuple[str, Any]:

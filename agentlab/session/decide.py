@@ -24,10 +24,11 @@ class Run:
 
     definition: Definition
     tools: dict[str, ToolSpec]
+    needs_sandbox: bool
 
     @classmethod
     def of(cls, definition: Definition) -> Run:
-        return cls(definition, {tool.name: tool for tool in definition.tools})
+        return cls(definition, {tool.name: tool for tool in definition.tools}, definition.needs_sandbox())
 
 
 def decide(state: State, run: Run) -> c.Command:
@@ -48,7 +49,7 @@ def decide(state: State, run: Run) -> c.Command:
         return c.StartAttempt(1)
     return (
         _checkpoint(state, run)
-        or decide_sandbox(state, run.definition)
+        or decide_sandbox(state, run.needs_sandbox)
         or _calls(state, run)
         or _step(state, run)
         or _task(state, run)

@@ -19,14 +19,14 @@ MAX_CORRECTIONS = 1
 SHOWN_EFFECTS = 20
 
 
-def decide_sandbox(state: State, definition: Definition) -> c.Command | None:
+def decide_sandbox(state: State, needed: bool) -> c.Command | None:
     """Get a filled sandbox when the task needs one, else None."""
     sandbox = state.sandbox
     if sandbox.status == "unattached":
         return c.AttachSandbox(sandbox.sandbox_id)
     if sandbox.status == "provisioned":
         return c.FillWorkspace(sandbox.snapshot, tuple(call_id for call_id, _ in sandbox.since_snapshot))
-    if sandbox.status == "lost" or (sandbox.status == "none" and definition.needs_sandbox()):
+    if sandbox.status == "lost" or (sandbox.status == "none" and needed):
         return c.ProvisionSandbox(sandbox.generation + 1)
     return None
 
@@ -40,7 +40,7 @@ def decide_recovery(state: State, definition: Definition) -> c.Command | None:
         return c.StartRecovery(recovery.cause, plan(state, definition))
     if recovery.phase == "sandbox":
         if state.sandbox.status in ("unattached", "provisioned", "lost"):
-            return decide_sandbox(state, definition)
+            return decide_sandbox(state, True)
         return c.RebuildContext()
     if recovery.phase == "verify":
         for call in state.calls:

@@ -76,7 +76,7 @@ def test_every_kind_has_one_class_and_says_what_it_means():
 
 def test_the_json_of_an_event_begins_with_the_published_names():
     event = seal(
-        [Draft("tool_result", {"call_id": "c", "tool": "t", "output": 1, "stdout": "", "stderr": "", "exitCode": 0}, tool_name="t", input_hash="sha256:00")],
+        [Draft("tool_result", {"call_id": "c", "tool": "t", "output": 1, "exitCode": 0}, tool_name="t", input_hash="sha256:00")],
         START, session_id="s", incarnation=1, commit_id="k", now_us=1_700_000_000_123_456,
     )[0]  # fmt: skip
     data = event.to_json()

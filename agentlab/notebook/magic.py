@@ -1,0 +1,69 @@
+"""The one magic: ``%agent VERB …`` and ``%%agent VERB …``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from IPython.core.error import UsageError
+from IPython.core.magic import Magics, line_cell_magic, magics_class
+from traitlets import Unicode
+
+from agentlab.errors import AgentlabError
+from agentlab.notebook import display
+from agentlab.notebook.parsing import dispatch
+from agentlab.notebook.registry import all_verbs
+
+_NAME = "agent"
+
+
+@magics_class
+class AgentMagics(Magics):  # type: ignore[misc]
+    """The bench's magic. ``%config AgentMagics.display = "plain"`` overrides AGENTLAB_DISPLAY."""
+
+    display = Unicode("", help="live, plain or none; empty: as AGENTLAB_DISPLAY says").tag(config=True)
+
+    def __init__(self, shell: Any) -> None:
+        super().__init__(shell)
+        self.observe(lambda change: display.choose(change["new"]), names="display")
+
+    @line_cell_magic  # type: ignore[untyped-decorator]
+    def agent(self, line: str, cell: str | None = None) -> Any:
+        """Replaced by :func:`usage` when the magic is installed."""
+        try:
+            # The body of a cell is never expanded or templated: it is what the user wrote.
+            return dispatch(line, cell, self.shell.user_ns)
+        except (AgentlabError, TimeoutError) as error:
+            raise UsageError(" ".join(str(error).split())) from None
+
+
+def usage() -> str:
+    """The text of ``%agent?``: every verb with its example."""
+    verbs = all_verbs().values()
+    width = max(len(verb.example) for verb in verbs)
+    lines = [f"    {verb.example:<{width}}  # {verb.help}" for verb in verbs]
+    head = "Long-running agents that survive crashes. ``%agent VERB -h`` shows a verb's options.\n"
+    tail = "``%%agent run`` takes the goal from the cell's body. Every verb returns the object it shows."
+    return "\n".join([head, *lines, "", tail])
+
+
+def install(shell: Any) -> None:
+    """Register the magic, once."""
+    if isinstance(_registered(shell), AgentMagics):
+        return
+    AgentMagics.agent.__doc__ = usage()
+    magics = AgentMagics(shell)
+    shell.register_magics(magics)
+    shell.configurables.append(magics)
+
+
+def remove(shell: Any) -> None:
+    """Take the magic back."""
+    magics = _registered(shell)
+    for kind in ("line", "cell"):
+        shell.magics_manager.magics[kind].pop(_NAME, None)
+    if magics in shell.configurables:
+        shell.configurables.remove(magics)
+
+
+def _registered(shell: Any) -> Any:
+    return getattr(shell.magics_manager.magics["line"].get(_NAME), "__self__", None)
