@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -21,10 +20,11 @@ from agentlab.definition import (
     ToolSpec,
     ValidatorSpec,
 )
+from agentlab.docstrings import description as described
 from agentlab.errors import BadDefinition, UnknownName
 from agentlab.portable import Dump, check, dotted_name, reference, sign
 from agentlab.ports import Durability, Resources
-from agentlab.schemas import input_schema, summary_text
+from agentlab.schemas import input_schema
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 EFFECTS = ("pure", "sandboxed", "external")
@@ -261,7 +261,7 @@ def _tool_spec(made: Tool, dump: Dump) -> ToolSpec:
     options = dict(made.options)
     price = options.pop("price_usd", None)
     verify = options.pop("verify", None)
-    description = options.pop("description", None) or summary_text(inspect.getdoc(made.__wrapped_tool__) or made.name)
+    description = options.pop("description", None) or described(made.__wrapped_tool__.__doc__) or made.name
     kind = options.get("kind", "work")
     if kind not in STEP_KINDS:
         raise UnknownName("kind", str(kind), STEP_KINDS)

@@ -36,7 +36,7 @@ class Kind:
 
 _TABLE: tuple[tuple[Class, str, str, str], ...] = (
     # class, name, payload fields, meaning
-    ("opening", "session_started", "definition baseline input steps? limits? parent? labels?",
+    ("opening", "session_started", "definition baseline input steps? limits? guard? parent? labels?",
      "a task is accepted; the definition says everything that a harness needs to run it"),
     ("opening", "harness_woken", "process baseline reason cursor checkpoint_seq? previous? changed? death?",
      "a harness opens a new incarnation; process is host, boot_id, pid, start_time"),
@@ -104,7 +104,7 @@ _TABLE: tuple[tuple[Class, str, str, str], ...] = (
     ("fact", "context_compacted", "dropped kept tokens_before tokens_after strategy", "scratch was made smaller; the log keeps all"),
     ("fact", "drift_measured", "distance threshold restated", "distance between the goal and the last rounds"),
     # loop control
-    ("fact", "guard_verdict", "rule evidence action", "a repetition was found"),
+    ("fact", "guard_verdict", "rule evidence action message?", "a repetition was found"),
     ("input", "user_reply", "id question_seq text by?", "a person answered a question"),
     ("input", "approval_given", "id question_seq by? note?", "a person approved"),
     ("input", "approval_denied", "id question_seq by? note?", "a person denied"),

@@ -29,6 +29,10 @@ def _compact(command: c.Compact, rig: Rig) -> list[Draft]:
     return [Draft("context_compacted", payload, step=rig.state.plan.current or None)]
 
 
+def _verdict(command: c.RecordVerdict, rig: Rig) -> list[Draft]:
+    return [Draft("guard_verdict", dict(rig.state.loop.verdict), step=rig.state.plan.current or None)]
+
+
 PERFORMERS: dict[type[Command], Callable[[Any, Rig], list[Draft]]] = {
     c.AskModel: asking.perform_ask,
     c.RunCall: toolcalls.perform_call,
@@ -39,6 +43,7 @@ PERFORMERS: dict[type[Command], Callable[[Any, Rig], list[Draft]]] = {
     c.FillWorkspace: sandboxing.perform_fill,
     c.WriteCheckpoint: checkpointing.perform_checkpoint,
     c.Compact: _compact,
+    c.RecordVerdict: _verdict,
     c.StartAttempt: planning.perform_start_attempt,
     c.StartStep: planning.perform_start_step,
     c.ValidateStep: planning.perform_validate_step,

@@ -123,6 +123,7 @@ class SimulatedWorld:
                 "input": {"goal": definition.goal, "task": definition.task},
                 "steps": data["steps"],
                 "limits": data["limits"],
+                "guard": data["guard"],
             }
             self._accepted = (definition, payload)
         payload = self._accepted[1]

@@ -100,6 +100,7 @@ def _begin(lab: Lab, log: Log, definition: Definition, given: Mapping[str, Any])
         "input": dict(given),
         "steps": data["steps"],
         "limits": data["limits"],
+        "guard": data["guard"],
     }
     recorder = Recorder(
         log, lab.store.blobs, State(hash=GENESIS), 0, lab.clock, lab.ids, Redactor.from_environment(os.environ)

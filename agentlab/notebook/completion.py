@@ -38,7 +38,7 @@ def remove(shell: Any) -> None:
 def _complete(shell: Any, event: Any) -> list[str]:
     before = getattr(event, "text_until_cursor", None) or event.line
     # The shell replaces only what follows the last of its delimiters (``@`` and ``=`` are some): answer that part.
-    word = before[len(before.rstrip()) :] and "" or before.rsplit(None, 1)[-1]
+    word = "" if before[-1:].isspace() else before.rsplit(None, 1)[-1]
     kept = len(word) - len(event.symbol) if word.endswith(event.symbol) else 0
     return [found[kept:] for found in complete(before, shell.user_ns)]
 

@@ -9,7 +9,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class
 from traitlets import Unicode
 
 from agentlab.errors import AgentlabError
-from agentlab.notebook import display
+from agentlab.notebook.display import choose
 from agentlab.notebook.parsing import dispatch
 from agentlab.notebook.registry import all_verbs
 
@@ -24,7 +24,7 @@ class AgentMagics(Magics):  # type: ignore[misc]
 
     def __init__(self, shell: Any) -> None:
         super().__init__(shell)
-        self.observe(lambda change: display.choose(change["new"]), names="display")
+        self.observe(lambda change: choose(change["new"]), names="display")
 
     @line_cell_magic  # type: ignore[untyped-decorator]
     def agent(self, line: str, cell: str | None = None) -> Any:

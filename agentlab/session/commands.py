@@ -205,6 +205,14 @@ class Compact(Command):
 
 
 @dataclass(frozen=True, slots=True)
+class RecordVerdict(Command):
+    """Write down what the guard found; a nudge is told to the model with the next request."""
+
+    rule: str
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
 class StartRecovery(Command):
     """First step of a recovery: say what was loaded and what is planned."""
 

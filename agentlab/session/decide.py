@@ -42,6 +42,12 @@ def decide(state: State, run: Run) -> c.Command:
         return _checkpoint(state, run, pausing=True) or c.Pause("requested", control.pause_reason)
     if state.model.gave_up:
         return _pause(state, run, "model", state.model.gave_up)
+    if state.loop.verdict:
+        return c.RecordVerdict(str(state.loop.verdict["rule"]), str(state.loop.verdict["action"]))
+    if state.loop.halt == "pause":
+        return _pause(state, run, "loop", state.loop.rule)
+    if state.loop.halt == "stop":
+        return c.End("failed", f"the guard found a loop: {state.loop.rule}")
     recovering = decide_recovery(state, run.definition)
     if recovering is not None:
         return recovering

@@ -15,8 +15,9 @@ from agentlab.definition import Limits, step_from_json
 from agentlab.errors import LogCorrupt
 from agentlab.events import KINDS, Event
 from agentlab.evolve import evolve
+from agentlab.guard import GuardPolicy
 from agentlab.session.foldwork import WORK_HANDLERS
-from agentlab.session.state import RECENT_STEPS, State
+from agentlab.session.state import RECENT_STEPS, LoopState, State
 
 Changes = dict[str, Any]
 Handler = Callable[[State, Event], Changes]
@@ -70,6 +71,7 @@ def _session_started(state: State, event: Event) -> Changes:
         "baseline": payload["baseline"],
         "plan": evolve(state.plan, steps=steps, source="task" if steps else ""),
         "budget": budget.from_limits(limits),
+        "loop": LoopState(policy=GuardPolicy.from_json(payload.get("guard") or {})),
     }
 
 
@@ -265,6 +267,14 @@ def _budget_settled(state: State, event: Event) -> Changes:
     return {"budget": budget.settle(state.budget, event.payload["reservation"], event.payload["amounts"])}
 
 
+def _guard_verdict(state: State, event: Event) -> Changes:
+    p = event.payload
+    loop = evolve(state.loop, verdict={}, rule=p["rule"], halt="" if p["action"] == "nudge" else p["action"])
+    if p["action"] != "nudge":
+        return {"loop": loop}
+    return {"loop": loop, "context": evolve(state.context, notes=(*state.context.notes, p["message"]))}
+
+
 def _question_asked(state: State, event: Event) -> Changes:
     control = evolve(state.control, status="waiting", rested=True, question_seq=event.seq, question=dict(event.payload))
     return {"control": control}
@@ -333,7 +343,8 @@ def _resume_requested(state: State, event: Event) -> Changes:
     if recovery.corrections > 1:
         recovery = evolve(recovery, corrections=0)
     plan = evolve(state.plan, rounds=0)
-    return {"control": control, "model": model, "errors_in_a_row": 0, "recovery": recovery, "plan": plan}
+    loop = evolve(state.loop, halt="", person=True)
+    return {"control": control, "model": model, "errors_in_a_row": 0, "recovery": recovery, "plan": plan, "loop": loop}
 
 
 def _user_reply(state: State, event: Event) -> Changes:
@@ -353,7 +364,7 @@ def _user_reply(state: State, event: Event) -> Changes:
             evolve(c, approved=approved, status=c.status if approved else "denied") if c.call_id == call_id else c
             for c in calls
         )
-    return {"control": answered, "calls": calls}
+    return {"control": answered, "calls": calls, "loop": evolve(state.loop, person=True)}
 
 
 def _budget_extended(state: State, event: Event) -> Changes:
@@ -419,6 +430,7 @@ HANDLERS: dict[str, Handler] = {
     "anchor_set": _anchor_set,
     "budget_reserved": _budget_reserved,
     "budget_settled": _budget_settled,
+    "guard_verdict": _guard_verdict,
     "question_asked": _question_asked,
     "session_paused": _session_paused,
     "session_ended": _session_ended,

@@ -7,9 +7,10 @@ from typing import Any
 
 from agentlab import budget
 from agentlab.context import Block, add, estimate_tokens
-from agentlab.events import Event
+from agentlab.events import Event, canonical
 from agentlab.evolve import evolve
-from agentlab.session.state import Call, Settled, State, StepStats
+from agentlab.guard import Action, observe
+from agentlab.session.state import Call, LoopState, Settled, State, StepStats
 
 Changes = dict[str, Any]
 LARGE_RESULT_MS = 5_000.0
@@ -158,6 +159,7 @@ def _answered(state: State, event: Event, kind: str) -> Changes:
         )
     counted = 0 if good else state.errors_in_a_row + 1
     return {
+        "loop": _observed(state, event, call, good) if call.effect != "builtin" and not reused else state.loop,
         "calls": tuple(c for c in state.calls if c.call_id != call.call_id),
         "context": add(state.context, Block(event.seq, kind, text_tokens, state.context.round, call.call_id)),
         "plan": plan,
@@ -168,6 +170,37 @@ def _answered(state: State, event: Event, kind: str) -> Changes:
             state.checkpoint, large_result=state.checkpoint.large_result or duration >= LARGE_RESULT_MS
         ),
     }
+
+
+def _observed(state: State, event: Event, call: Call, good: bool) -> LoopState:
+    """The guard after one more finished call."""
+    loop = state.loop
+    if not loop.policy.enabled:
+        return loop
+    p = event.payload
+    output = p.get("output") if good else p.get("message")
+    action = Action(
+        tool=call.tool,
+        input=call.input,
+        outcome="ok" if good else "error",
+        result_text=output if isinstance(output, str) else canonical(output),
+        error_type=event.error_type,
+        error_text=None if good else str(p.get("message", "")),
+        seq=event.seq,
+        step=state.plan.current or None,
+        batch=call.call_id.partition(".")[0],
+        after_person=loop.person,
+    )
+    memory, finding = observe(loop.memory, action, loop.policy)
+    if finding is None:
+        return evolve(loop, memory=memory, person=False)
+    verdict = {
+        "rule": finding.rule,
+        "action": finding.action,
+        "evidence": list(finding.evidence),
+        "message": finding.message,
+    }
+    return evolve(loop, memory=memory, person=False, verdict=verdict)
 
 
 def _tool_result(state: State, event: Event) -> Changes:

@@ -13,6 +13,7 @@ from typing import Any
 from agentlab.budget import BudgetState
 from agentlab.context import ContextState
 from agentlab.definition import StepSpec
+from agentlab.guard import GuardPolicy, GuardState
 
 STATE_SCHEMA_VERSION = 1
 RECENT_STEPS = 50
@@ -195,6 +196,23 @@ class ControlState:
 
 
 @dataclass(frozen=True, slots=True)
+class LoopState:
+    """The guard over the action stream: its policy, what it remembers, and a verdict not yet in the log.
+
+    ``verdict`` is a finding as plain data (rule, action, evidence, message), empty when there is none; ``halt`` is
+    the action of a recorded verdict that ends the run (*pause* or *stop*); ``person``: somebody has just spoken,
+    which forgives earlier repetition.
+    """
+
+    policy: GuardPolicy = field(default_factory=GuardPolicy)
+    memory: GuardState = field(default_factory=GuardState)
+    verdict: Mapping[str, Any] = field(default_factory=dict)
+    halt: str = ""
+    rule: str = ""
+    person: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class State:
     """A session as of event ``seq``."""
 
@@ -216,6 +234,7 @@ class State:
     budget: BudgetState = field(default_factory=BudgetState)
     checkpoint: CheckpointState = field(default_factory=CheckpointState)
     recovery: RecoveryState = field(default_factory=RecoveryState)
+    loop: LoopState = field(default_factory=LoopState)
     faults: tuple[Mapping[str, Any], ...] = ()
     """Armed faults that have not struck yet, as plain data."""
     turns: int = 0

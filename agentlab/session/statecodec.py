@@ -8,12 +8,18 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from agentlab.errors import CheckpointError
+from agentlab.errors import AgentlabError, CheckpointError
+from agentlab.guard import GuardPolicy, GuardState
 from agentlab.session.state import State
+
+OWN_CODEC = (GuardPolicy, GuardState)
+"""Types that write and read themselves."""
 
 
 def to_json(value: Any) -> Any:
     """A state (or any part of it) as plain JSON."""
+    if isinstance(value, OWN_CODEC):
+        return value.to_json()
     if is_dataclass(value) and not isinstance(value, type):
         return {name: to_json(getattr(value, name)) for name in _names(type(value))}
     if isinstance(value, tuple):
@@ -46,6 +52,8 @@ def _hints(cls: type) -> dict[str, Any]:
 
 def _read(hint: Any, data: Any, path: str) -> Any:
     origin = get_origin(hint)
+    if hint in OWN_CODEC:
+        return _read_own(hint, data, path)
     if is_dataclass(hint) and isinstance(hint, type):
         return _read_dataclass(hint, data, path)
     if origin in (Union, types.UnionType):
@@ -63,6 +71,13 @@ def _read(hint: Any, data: Any, path: str) -> Any:
         if not isinstance(data, accepted) or (hint is not bool and isinstance(data, bool)):
             raise CheckpointError(f"{path} should be {hint.__name__}, found {type(data).__name__}")
     return data
+
+
+def _read_own(cls: Any, data: Any, path: str) -> Any:
+    try:
+        return cls.from_json(data)
+    except (AgentlabError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise CheckpointError(f"{path} can not be read as {cls.__name__}: {type(error).__name__}: {error}") from None
 
 
 def _read_dataclass(cls: type, data: Any, path: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 import urllib.request
@@ -135,3 +136,85 @@ def reachable(url: str) -> bool:
         return True
     except OSError:
         return False
+
+
+# --- further tools, for tests that need to hold, leak or refuse ------------------------------------------------------
+
+
+def gated() -> str:
+    """Wait for a file that the test makes; leave a sign that the waiting has begun."""
+    gate = Path(str(al.task_params()["gate"]))
+    reached = gate.with_name(gate.name + ".reached")
+    reached.write_text(str(os.getpid()))
+    while not gate.exists():
+        time.sleep(0.01)
+    return "open"
+
+
+def leak(how: str) -> str:
+    """Give a secret away: print it, raise it, or return it."""
+    secret = os.environ["PROBE_API_KEY"]
+    if how == "print":
+        print("the key is", secret)
+        return "printed"
+    if how == "raise":
+        raise RuntimeError(f"401 for {secret}")
+    return json.dumps({"key": secret, "again": f"Bearer {secret}"})
+
+
+def environment() -> dict[str, str]:
+    """What the environment of a tool holds."""
+    return dict(os.environ)
+
+
+def unverifiable_send(message: str) -> dict[str, Any]:
+    """Send to an outside that knows no keys and can not be asked."""
+    return dict(post(str(al.task_params()["receiver_url"]) + "/notify", {"message": message}, "")["body"])
+
+
+def refuses_all() -> list[str]:
+    """Never satisfied."""
+    return ["not good enough"]
+
+
+STEPS.update(
+    {
+        "gate": ("gated", {}),
+        "ask": ("ask_user", {"question": "Which region?"}),
+        "doubt": ("unverifiable_send", {"message": "done"}),
+        "approve": ("approved_send", {"message": "done"}),
+        "environment": ("environment", {}),
+        "leak_print": ("leak", {"how": "print"}),
+        "leak_return": ("leak", {"how": "return"}),
+    }
+)
+
+GATED = al.tool(gated, effect="sandboxed")
+PURE_GATED = al.tool(gated, effect="pure")
+SHORT_GATED = al.tool(gated, effect="sandboxed", timeout_s=0.5, retries=0)
+LEAK = al.tool(leak, effect="pure", retries=0)
+ENVIRONMENT = al.tool(environment, effect="sandboxed")
+DOUBT = al.tool(unverifiable_send, effect="external")
+APPROVED = al.tool(send, name="approved_send", effect="external", honours_key=True, verify=was_sent, needs_approval=True)
+MORE_TOOLS = (*TOOLS, GATED, LEAK, ENVIRONMENT, DOUBT, APPROVED)
+
+
+def leaks_everywhere(view: View) -> Any:
+    """Prints, raises and returns a secret, and ends."""
+    done = len(view.calls("leak"))
+    return al.call("leak", how=("print", "raise", "return")[done]) if done < 3 else al.say("all done")
+
+
+def answers_doubt(view: View) -> Any:
+    """Tries the send once and then says what came of it."""
+    if view.last is None or view.last.call.tool != "unverifiable_send":
+        return [al.say("Sending."), al.call("unverifiable_send", message="done")]
+    word = "error" if view.last.is_error else "result"
+    return al.say(f"{word}: {view.last.result}")
+
+
+def says_why_not(view: View) -> Any:
+    """Writes the line once, and then repeats what it was told."""
+    if not view.calls("write_line"):
+        return al.call("write_line", text="hello")
+    return al.say("told: " + view.text[-300:])

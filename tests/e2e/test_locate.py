@@ -1,0 +1,211 @@
+"""Locate tells conditions apart, each produced by a real fault, each with evidence from outside the session."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from agentlab import process
+from agentlab.errors import SessionBusy
+from agentlab.events import GENESIS, Draft, Head, seal
+from agentlab.lab.locate import CONDITIONS
+from agentlab.models.scripted import ScriptedModel
+from agentlab.sandbox.killing import continue_sandbox, kill_sandbox, stop_sandbox
+from agentlab.testing.messages_faults import hang
+from agentlab.testing.messages_server import MessagesServer
+
+from . import tasks
+
+
+@pytest.fixture
+def gate(tmp_path):
+    return tmp_path / "gate"
+
+
+@pytest.fixture
+def server(monkeypatch):
+    with MessagesServer(ScriptedModel(tasks.by_step), key="locate-key-0123456789") as running:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", running.key)
+        yield running
+
+
+def at_the_gate(lab, gate, until, tool=tasks.GATED, **start):
+    """A session whose one tool call has begun and waits for the gate."""
+    session = lab.create(tasks.task("gate", tools=(tool,)), params={"gate": str(gate)})
+    session.start(**start)
+    until((gate.parent / "gate.reached").exists, what="the tool has begun")
+    return session
+
+
+def said(session):
+    """The finding, checked for what every finding owes: a known word, evidence, and what to do next."""
+    found = session.locate()
+    assert found.condition in CONDITIONS
+    assert found.evidence and all(found.evidence) and found.next
+    assert found.last_event == session.state.seq
+    assert found.to_json()["condition"] == found.condition and found.condition.replace("_", " ") in str(found)
+    return found
+
+
+def finding(session, until, condition, seconds=15.0):
+    until(lambda: session.locate().condition == condition, seconds, f"{condition}, not {session.locate()}")
+    return said(session)
+
+
+def test_a_session_that_nobody_started(lab):
+    found = said(lab.create(tasks.task("measure")))
+    assert found.condition == "not_started" and "no harness has opened" in found.evidence[0]
+
+
+def test_a_session_that_ended(lab):
+    found = said(lab.run(tasks.task("measure"), timeout_s=30))
+    assert found.condition == "ended" and "completed" in found.evidence[0]
+    assert "measure" in found.before or "end of turn" in found.before
+
+
+def test_a_tool_that_runs_a_harness_that_is_stopped_and_one_that_is_dead(lab, gate, until):
+    session = at_the_gate(lab, gate, until, restart=False)
+    running = said(session)
+    assert running.condition == "tool_running" and running.step == "gate"
+    assert "gated" in running.evidence[0] and "has no result" in running.evidence[0]
+
+    record = dict(session.state.process)
+    pid = record["pid"]
+    os.kill(pid, signal.SIGSTOP)
+    stopped = finding(session, until, "no_progress")
+    assert f"process {pid} is stopped" in " ".join(stopped.evidence)
+
+    os.kill(pid, signal.SIGKILL)
+    dead = finding(session, until, "harness_dead")
+    assert f"process {pid}" in dead.evidence[0] and dead.next == "wake it"
+    assert session.status().status == "crashed" and session.status().resumable
+    gate.touch()
+    assert session.wake(timeout_s=30).status().status == "completed"
+
+
+def test_a_sandbox_that_is_dead_while_its_harness_can_not_see_it(lab, gate, until):
+    session = at_the_gate(lab, gate, until)
+    record = dict(session.state.sandbox.record)
+    os.kill(session.state.process["pid"], signal.SIGSTOP)
+    kill_sandbox(record)
+    found = finding(session, until, "sandbox_dead")
+    evidence = " ".join(found.evidence)
+    assert f"sandbox process {record['pid']} is gone" in evidence and "stopped" in evidence
+    assert "continue" in found.next, "a stopped harness restores nothing"
+    gate.touch()
+    os.kill(session.state.process["pid"], signal.SIGCONT)
+    assert session.wait(30).status == "completed"
+    assert any(e.type == "sandbox_lost" for e in session.events())
+
+
+def test_a_model_that_does_not_answer_and_a_sandbox_that_dies_meanwhile(lab, server, until):
+    server.add(hang())
+    task = tasks.task("write", model="claude-test", base_url=server.url)
+    session = lab.run(task, background=True)
+    until(lambda: server.requests, what="the request is at the server")
+    found = finding(session, until, "waiting_for_model")
+    assert f"model_request {session.state.model.request_seq} has no answer" in found.evidence[0]
+    assert "is alive" in found.evidence[1]
+
+    kill_sandbox(dict(session.state.sandbox.record))
+    found = finding(session, until, "sandbox_dead")
+    assert "is alive" in " ".join(found.evidence) and "restores" in found.next
+
+    session.kill("harness", restart=True)
+    assert session.wait(40).status == "completed"
+
+
+def test_a_tool_that_exceeds_its_limit(lab, gate, until):
+    session = at_the_gate(lab, gate, until, tasks.SHORT_GATED)
+    record = dict(session.state.sandbox.record)
+    stop_sandbox(record)  # nobody is left who could end the tool at its limit
+    found = finding(session, until, "tool_hung")
+    assert "gated" in found.evidence[0] and "exceed its limit of 0.5 s" in found.evidence[1]
+    gate.touch()
+    continue_sandbox(record)
+    session.pause(now=True)
+    assert session.wait(30).status == "paused"
+
+
+def test_a_tool_that_hangs_is_ended_at_its_limit_and_the_model_reads_it(lab, until):
+    session = lab.run(tasks.task("hang"), background=True)
+    until(lambda: any(c.tool == "hang" for c in session.state.calls), what="the call")
+    assert session.locate().condition in ("tool_running", "tool_hung")
+    until(lambda: any(e.error is not None for e in session.replay()), what="the limit of the tool")
+    found = said(session)
+    assert "hang" in found.error and "event" in found.error
+    session.pause(now=True)
+    assert session.wait(30).status == "paused"
+
+
+def test_a_question_to_a_person(lab):
+    session = lab.run(tasks.task("ask"), timeout_s=30)
+    found = said(session)
+    assert found.condition == "waiting_for_person" and "Which region?" in found.evidence[0]
+    assert str(session.state.control.question_seq) in found.evidence[0] and found.next == "reply"
+    session.reply("North")
+    session.wake(timeout_s=30)
+    assert said(session).condition == "ended"
+
+
+def test_a_budget_that_is_used_up(lab):
+    session = lab.run(tasks.task("measure"), limits={"tool_calls": 0}, timeout_s=30)
+    found = said(session)
+    assert found.condition == "waiting_for_budget" and "extend" in found.next
+    assert "tool_calls" in " ".join(found.evidence), "which limit it is"
+    session.extend("tool_calls", 3)
+    session.wake(timeout_s=30)
+    assert said(session).condition == "ended"
+
+
+def test_a_pause(lab, gate, until):
+    session = at_the_gate(lab, gate, until)
+    session.pause("lunch")
+    gate.touch()
+    assert session.wait(30).status == "paused"
+    found = said(session)
+    assert found.condition == "paused" and "lunch" in " ".join(found.evidence)
+    assert session.wake(timeout_s=30).status().status == "completed"
+
+
+def test_a_place_in_a_queue(lab, gate, until):
+    """Whoever has no place rests with the reason *queue*; here the record of it is written by hand."""
+    session = opened_elsewhere(lab, process.identify(), Draft("session_paused", {"reason": "queue"}))
+    found = said(session)
+    assert found.condition == "waiting_in_queue" and "queue" in found.evidence[0]
+
+
+def test_a_harness_of_another_host_is_unknown_and_never_called_dead(lab):
+    session = opened_elsewhere(lab, {**process.identify(), "host": "elsewhere"})
+    found = said(session)
+    assert found.condition == "unknown" and "elsewhere" in found.evidence[0]
+    assert session.status().status == "unknown" and not session.status().resumable
+    before = session.state.seq
+    with pytest.raises(SessionBusy, match="elsewhere"):
+        session.wake(timeout_s=30)
+    assert session.state.seq == before, "nothing was written"
+
+
+def test_a_harness_of_an_earlier_boot_is_dead(lab):
+    session = opened_elsewhere(lab, {**process.identify(), "boot_id": "an earlier one"})
+    assert said(session).condition == "harness_dead"
+    assert session.wake(timeout_s=30).status().status == "completed"
+
+
+def opened_elsewhere(lab, record, *more):
+    """A session whose log says that a harness with this process record opened it."""
+    session = lab.create(tasks.task("measure"))
+    state = session.state
+    woken = {"process": dict(record), "baseline": dict(state.baseline), "reason": "start", "cursor": 0}
+    events = seal(
+        (Draft("harness_woken", woken), *more),
+        Head(state.seq, state.hash or GENESIS),
+        session_id=session.id,
+        incarnation=1,
+        commit_id="forged",
+        now_us=lab.clock.now_us(),
+    )
+    session.log.append(events, state.seq + 1)
+    return session
