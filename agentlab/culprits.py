@@ -19,8 +19,11 @@ from agentlab.importing import import_folder
 _FILES = (io.FileIO, io.BufferedReader, io.BufferedWriter, io.BufferedRandom, io.TextIOWrapper)
 _MAX_TRAIL = 12
 _NOT_OWN = frozenset(
-    {"__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__slots__", "__annotations__"}
-)
+    {"__dict__", "__weakref__", "__doc__", "__module__", "__qualname__", "__slots__", "__annotations__",
+     # What Python adds by itself: some of it only once an instance was pickled, some in another order each time.
+     "__slotnames__", "__static_attributes__", "__firstlineno__", "__abstractmethods__", "_abc_impl", "__annotate__",
+     "__annotate_func__", "__annotations_cache__"}
+)  # fmt: skip
 Part = tuple[str, Any]
 
 

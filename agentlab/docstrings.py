@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 import re
 
-_PARAMETERS = frozenset({"args", "arguments", "parameters", "params", "keyword args", "keyword arguments", "other parameters"})
+_PARAMETERS = frozenset(
+    {"args", "arguments", "parameters", "params", "keyword args", "keyword arguments", "other parameters"}
+)
 _OTHERS = frozenset(
     {"returns", "return", "yields", "yield", "raises", "warns", "example", "examples", "note", "notes", "see also", "references",
      "attributes", "warnings"}

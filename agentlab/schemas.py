@@ -88,7 +88,9 @@ def input_schema(fn: Callable[..., Any]) -> dict[str, Any]:
 
 def _default(value: Any) -> dict[str, Any]:
     """``{"default": …}`` where JSON can say it."""
-    value = value.value if isinstance(value, enum.Enum) else str(value) if isinstance(value, pathlib.PurePath) else value
+    value = (
+        value.value if isinstance(value, enum.Enum) else str(value) if isinstance(value, pathlib.PurePath) else value
+    )
     if isinstance(value, float) and not math.isfinite(value):
         return {}
     try:
@@ -121,7 +123,7 @@ def _function_of(fn: Any) -> Any:
         fn = fn.func
     if isinstance(fn, (type, types.FunctionType, types.MethodType, types.BuiltinFunctionType)):
         return fn
-    return getattr(type(fn), "__call__", fn)
+    return type(fn).__call__
 
 
 def _enclosing(fn: Any) -> dict[str, Any]:

@@ -85,7 +85,7 @@ class Weibull(Renewal):
 
     def gap(self, rng: random.Random) -> float:
         scale = self.mtbf_s / math.gamma(1 + 1 / self.shape)
-        return scale * (-math.log1p(-rng.random())) ** (1 / self.shape)
+        return scale * math.pow(-math.log1p(-rng.random()), 1 / self.shape)
 
 
 @dataclass(frozen=True, slots=True)

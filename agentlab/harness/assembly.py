@@ -84,7 +84,7 @@ class Incarnation:
 
 
 def definition_of(log: Log, blobs: Blobs, state: State) -> tuple[Definition, Mapping[str, Any]]:
-    """The definition a session runs under (another model if a resume asked for one), and its input record.
+    """The definition a session runs under (another model if a resume asked for one), and ``session_started``'s payload.
 
     Raises:
         BadDefinition: made by a newer agentlab.
@@ -93,7 +93,7 @@ def definition_of(log: Log, blobs: Blobs, state: State) -> tuple[Definition, Map
     definition = from_json(resolve(dict(first.payload["definition"]), blobs.get))
     if state.control.resume_model:
         definition = with_model(definition, state.control.resume_model)
-    return definition, first.payload["input"]
+    return definition, first.payload
 
 
 def refuse_if_busy(state: State, takeover: bool) -> None:
@@ -171,8 +171,8 @@ def assemble(
     if loaded.state.control.status == "ended":
         _give_back(loaded.state)
         return None
-    definition, given = definition_of(log, blobs, loaded.state)
-    dump = require_trust(given, blobs, trust)
+    definition, started = definition_of(log, blobs, loaded.state)
+    dump = require_trust(started, blobs, trust)
     run = Run.of(definition)
     redactor = Redactor.from_environment(os.environ)
 

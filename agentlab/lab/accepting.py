@@ -13,6 +13,8 @@ from agentlab.events import GENESIS, Draft, canonical
 from agentlab.harness.baseline import baseline
 from agentlab.harness.recorder import Recorder
 from agentlab.harness.redact import Redactor
+from agentlab.harness.trust import signed_text
+from agentlab.ownership import sign
 from agentlab.policies import due, facts_at_start, parse_policy
 from agentlab.ports import Log
 from agentlab.session.state import State
@@ -40,12 +42,12 @@ def accept(
         overrides["policy"] = parse_policy(overrides["policy"])
     if isinstance(overrides.get("limits"), Mapping):
         overrides["limits"] = _limits(named, overrides["limits"])
-    definition, dump, signature = named.define(lab.store.blobs.put, model=model, **overrides)
+    definition, dump, _ = named.define(lab.store.blobs.put, model=model, **overrides)
     check_policy(definition.policy)
     given: dict[str, Any] = {"goal": definition.goal, "task": definition.task}
     if dump is not None:
         given["dump"] = lab.store.blobs.put(dump)
-        given["signature"] = signature
+    given["signature"] = sign(signed_text(definition.to_json(), given.get("dump")))
     log = _new_log(lab, definition, session_id)
     _begin(lab, log, definition, given)
     return log, definition

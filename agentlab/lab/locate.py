@@ -53,10 +53,20 @@ class Located:
 
 
 def locate(
-    state: State, definition: Definition, before: Event | None, error: Event | None, now_us: int, last: Event | None
+    state: State,
+    definition: Definition,
+    before: Event | None,
+    error: Event | None,
+    now_us: int,
+    last: Event | None,
+    rest: Event | None = None,
 ) -> Located:
-    """The finding for a state. ``before`` is the newest decision or result, ``error`` the newest error event."""
+    """The finding for a state. ``before`` is the newest decision or result, ``error`` the newest error event, ``rest``
+    the newest ``session_paused``."""
     condition, evidence, following = _condition(state, definition, now_us)
+    detail = rest.payload.get("detail") if rest is not None and state.control.status == "paused" else None
+    if detail:
+        evidence = (*evidence, f"in detail: {detail}")
     if last is not None:
         evidence = (*evidence, f"the newest event is {last.seq} ({last.type})")
     return Located(
@@ -122,16 +132,16 @@ def _driven(state: State, definition: Definition, now_us: int) -> _Finding:
         return "harness_dead", (f"process {pid} with its start time is gone",), "wake it"
     age = max(0.0, (now_us - state.ts) / 1e6)
     stopped = process.stopped(int(state.process["pid"]))
-    living = f"process {pid} is alive"
-    if stopped:
-        return "no_progress", (f"process {pid} is stopped (SIGSTOP)",), "continue or kill the harness"
+    living = f"process {pid} is {'stopped (SIGSTOP)' if stopped else 'alive'}"
     record = state.sandbox.record
     if record and state.sandbox.status in ("ready", "provisioned") and process.liveness(record) == "dead":
         return (
             "sandbox_dead",
             (f"sandbox process {record.get('pid')} is gone", living),
-            "nothing: the harness restores it",
+            "continue or kill the harness: it restores the sandbox" if stopped else "nothing: the harness restores it",
         )
+    if stopped:
+        return "no_progress", (living,), "continue or kill the harness"
     if state.model.request_id:
         return (
             "waiting_for_model",

@@ -87,14 +87,16 @@ class Session:
 
     def locate(self) -> Located:
         """Where it is, what the step before did, what failed, each with evidence."""
-        before = error = last = None
+        before = error = last = rest = None
         for event in self.log.replay(max(1, self.state.seq - 400)):
             last = event
             if event.type in ("decision", "tool_result"):
                 before = event
             if event.error is not None:
                 error = event
-        return locate(self.state, self.definition, before, error, self.lab.clock.now_us(), last)
+            if event.type == "session_paused":
+                rest = event
+        return locate(self.state, self.definition, before, error, self.lab.clock.now_us(), last, rest)
 
     def verify(self) -> Head:
         """Check every row's hash from the first on; the verified head.
@@ -152,7 +154,7 @@ class Session:
             NotTrusted: it would run pickled code of another owner.
         """
         first = next(iter(self.log.replay(1, 1)))
-        require_trust(first.payload["input"], self.lab.store.blobs, trust)
+        require_trust(first.payload, self.lab.store.blobs, trust)
         self._free(takeover)
         argv = [sys.executable, "-m", "agentlab.harness.child", "--lab", str(self.lab.path), "--session", self.id]
         argv += ["--trust"] if trust else []

@@ -62,7 +62,11 @@ def complete(line: str, namespace: Mapping[str, Any]) -> list[str]:
         return [f"{option}={found}" for found in _fitting(value, _choices(action, namespace))] if action else []
     if word.startswith("-"):
         return _fitting(word, (option for option in parser.options_known() if option.startswith("--")))
-    given = [w for before, w in zip(words, words[1:], strict=False) if not w.startswith("-") and not _value_of(parser, before)]
+    given = [
+        w
+        for before, w in zip(words, words[1:], strict=False)
+        if not w.startswith("-") and not _value_of(parser, before)
+    ]
     left = parser.positionals()[len(given) :]
     found = _fitting(word, _choices(left[0], namespace)) if left else []
     return found or (_fitting("", parser.options_known()) if not word and not left else [])

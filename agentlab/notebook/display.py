@@ -33,7 +33,7 @@ def mode() -> Mode:
     """
     for word in (_chosen, os.environ.get("AGENTLAB_DISPLAY", "")):
         if word in MODES:
-            return word  # type: ignore[return-value]
+            return word
     if os.environ.get("CI", "").lower() not in ("", "0", "false"):
         return "plain"
     return "live" if _kernel() else "plain"
@@ -108,7 +108,9 @@ SIGNS = {
 def badge(status: str) -> str:
     """A status as a sign and a word in a coloured frame."""
     colour = _COLOURS.get(status, "#888888")
-    style = f"border:1px solid {colour};border-left:6px solid {colour};border-radius:3px;padding:1px 8px;font-weight:600"
+    style = (
+        f"border:1px solid {colour};border-left:6px solid {colour};border-radius:3px;padding:1px 8px;font-weight:600"
+    )
     return f"<span style='{style}'>{SIGNS.get(status, '·')} {escape(status)}</span>"
 
 
@@ -140,13 +142,13 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 def _table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     head = "".join(f"<th style='{_CELL};font-weight:600'>{escape(name)}</th>" for name in heads)
     body = "".join(
-        "<tr style='background:transparent'>" + "".join(f"<td style='{_CELL}'>{escape(str(v))}</td>" for v in row) + "</tr>"
+        "<tr style='background:transparent'>"
+        + "".join(f"<td style='{_CELL}'>{escape(str(v))}</td>" for v in row)
+        + "</tr>"
         for row in rows
     )
     style = "border-collapse:collapse;margin:0;font-size:.95em"
-    return (
-        f"<table style='{style}'><thead><tr style='background:transparent'>{head}</tr></thead><tbody>{body}</tbody></table>"
-    )
+    return f"<table style='{style}'><thead><tr style='background:transparent'>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def fold(title: str, inner: str) -> str:

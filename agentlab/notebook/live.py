@@ -73,7 +73,9 @@ def follow(session: Session, timeout_s: float | None = None) -> None:
                 if interrupts.count > heard:
                     heard = _interrupted(session, heard, interrupts.count, view)
                 if deadline is not None and time.monotonic() > deadline:
-                    raise TimeoutError(f"session {session.id!r} does not rest within {timeout_s:g} s; it goes on in the background")
+                    raise TimeoutError(
+                        f"session {session.id!r} does not rest within {timeout_s:g} s; it goes on in the background"
+                    )
                 if view:
                     view.refresh()
         finally:
@@ -123,14 +125,15 @@ class LiveView:
         self._put(fold(f"{self.session.id}: timeline, {len(self._lines)} lines", lines_html(self._lines)))
 
     def _put(self, html: str) -> None:
-        from IPython.display import display
+        from IPython import display
 
+        show: Any = display.display
         if html == self._shown:
             return
         self._shown = html
         bundle = {"text/html": html, "text/plain": f"{self.session.id}: {len(self._lines)} lines"}
         if self._handle is None:
-            self._handle = display(bundle, raw=True, display_id=True)
+            self._handle = show(bundle, raw=True, display_id=True)
         else:
             self._handle.update(bundle, raw=True)
 

@@ -17,7 +17,7 @@ _NAME = "agent"
 
 
 @magics_class
-class AgentMagics(Magics):  # type: ignore[misc]
+class AgentMagics(Magics):
     """The bench's magic. ``%config AgentMagics.display = "plain"`` overrides AGENTLAB_DISPLAY."""
 
     display = Unicode("", help="live, plain or none; empty: as AGENTLAB_DISPLAY says").tag(config=True)
@@ -26,12 +26,13 @@ class AgentMagics(Magics):  # type: ignore[misc]
         super().__init__(shell)
         self.observe(lambda change: choose(change["new"]), names="display")
 
-    @line_cell_magic  # type: ignore[untyped-decorator]
+    @line_cell_magic
     def agent(self, line: str, cell: str | None = None) -> Any:
         """Replaced by :func:`usage` when the magic is installed."""
+        shell: Any = self.shell
         try:
             # The body of a cell is never expanded or templated: it is what the user wrote.
-            return dispatch(line, cell, self.shell.user_ns)
+            return dispatch(line, cell, shell.user_ns)
         except (AgentlabError, TimeoutError) as error:
             raise UsageError(" ".join(str(error).split())) from None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from agentlab.events import Event
@@ -45,7 +45,11 @@ def next_commands(session: Session, status: Status | None = None) -> dict[str, s
             "%agent wake": "go on from here", "%agent step": "one command", "%agent plan": "the next command",
             "%agent log": "what happened",
         }  # fmt: skip
-    return {"%agent log": "what happened", "%agent locate": "where it stands", "%agent verify": "check every row's hash"}
+    return {
+        "%agent log": "what happened",
+        "%agent locate": "where it stands",
+        "%agent verify": "check every row's hash",
+    }
 
 
 def _answers(session: Session) -> dict[str, str]:
@@ -68,11 +72,11 @@ def where(status: Status) -> str:
     return f"{status.status}{why}{at}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunResult(Shown):
     """A run as it stood when the verb returned: steps, crashes survived, effects, files. ``session`` is the live handle."""
 
-    session: Session = field(repr=False)
+    session: Session
     task: str
     status: Status
     steps: tuple[dict[str, Any], ...]
@@ -80,8 +84,6 @@ class RunResult(Shown):
     effects: tuple[dict[str, Any], ...]
     files: dict[str, int]
     commands: dict[str, str]
-
-    __repr__ = Shown.__repr__
 
     @classmethod
     def of(cls, session: Session) -> RunResult:
@@ -118,7 +120,8 @@ class RunResult(Shown):
 
     def _crash_rows(self) -> list[tuple[Any, ...]]:
         return [
-            (c.target, stable(c.cause), c.commands_again, c.model_calls, c.effects_verified, c.lost_steps) for c in self.crashes
+            (c.target, stable(c.cause) or "by hand", c.commands_again, c.model_calls, c.effects_verified, c.lost_steps)
+            for c in self.crashes
         ]
 
     def _effect_rows(self) -> list[tuple[Any, ...]]:
@@ -143,11 +146,15 @@ class RunResult(Shown):
         status = self.status
         return card(
             self.session.id,
-            paragraph(self._head() if status.status == "completed" else f"{where(status)} · {self._head()}", quiet=True),
+            paragraph(
+                self._head() if status.status == "completed" else f"{where(status)} · {self._head()}", quiet=True
+            ),
             table(_STEPS, self._step_rows()) if self.steps else "",
             table(_CRASHES, self._crash_rows()) if self.crashes else "",
             table(_EFFECTS, self._effect_rows()) if self.effects else "",
-            fold(f"{len(self.files)} files in the workspace", table(_FILES, list(self.files.items()))) if self.files else "",
+            fold(f"{len(self.files)} files in the workspace", table(_FILES, list(self.files.items())))
+            if self.files
+            else "",
             commands_html(self.commands),
             status=status.status,
         )
@@ -187,9 +194,13 @@ def _effects(events: Sequence[Event]) -> tuple[dict[str, Any], ...]:
     for event in events:
         if event.type.startswith("effect_") and "key" in event.payload:
             key = event.payload["key"]
-            effect = found.setdefault(key, {"tool": event.tool_name or event.payload.get("tool"), "key": key, "sent": 0})
+            effect = found.setdefault(
+                key, {"tool": event.tool_name or event.payload.get("tool"), "key": key, "sent": 0}
+            )
             effect["sent"] += event.type == "effect_pending"
-            effect["outcome"] = _OUTCOMES.get(event.type) or event.payload.get("outcome") or event.payload.get("decision")
+            effect["outcome"] = (
+                _OUTCOMES.get(event.type) or event.payload.get("outcome") or event.payload.get("decision")
+            )
             if event.type == "effect_verified" and effect["outcome"] == "completed":
                 effect["outcome"] = "completed (verified)"
             if event.type == "effect_completed" and event.payload.get("verified"):
@@ -202,17 +213,15 @@ _OUTCOMES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StepResult(Shown):
     """One command of the harness: what was planned, the events it gave, and what comes next."""
 
-    session: Session = field(repr=False)
+    session: Session
     before: Command
     events: tuple[Event, ...]
     after: Command
     status: Status
-
-    __repr__ = Shown.__repr__
 
     def lines(self) -> list[str]:
         """The events as lines, without the frame of a single step (resumed, paused)."""
@@ -224,7 +233,9 @@ class StepResult(Shown):
     def text(self) -> str:
         """The step as text."""
         return joined(
-            f"{self.session.id}: {described(self.before)}", *(f"  {line}" for line in self.lines()), f"next: {self._next()}"
+            f"{self.session.id}: {described(self.before)}",
+            *(f"  {line}" for line in self.lines()),
+            f"next: {self._next()}",
         )
 
     def html(self) -> str:
@@ -237,15 +248,13 @@ class StepResult(Shown):
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PlanView(Shown):
     """The next command of the harness, described and not done."""
 
-    session: Session = field(repr=False)
+    session: Session
     command: Command
     status: Status
-
-    __repr__ = Shown.__repr__
 
     def text(self) -> str:
         """The command in one line."""

@@ -33,17 +33,15 @@ from agentlab.notebook.registry import Verb, all_verbs
 from agentlab.notebook.results import next_commands, where
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Said(Shown):
     """Something that was done, in a sentence, and what can be done next."""
 
     title: str
     sentence: str
     commands: dict[str, str] = field(default_factory=dict)
-    session: Session | None = field(default=None, repr=False)
-    value: Any = field(default=None, repr=False)
-
-    __repr__ = Shown.__repr__
+    session: Session | None = None
+    value: Any = None
 
     def text(self) -> str:
         """The sentence."""
@@ -54,15 +52,13 @@ class Said(Shown):
         return card(self.title, paragraph(stable(self.sentence)), commands_html(self.commands))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class StatusView(Shown):
     """Where a session is, as of the moment of asking."""
 
-    session: Session = field(repr=False)
+    session: Session
     status: Status
     commands: dict[str, str]
-
-    __repr__ = Shown.__repr__
 
     @classmethod
     def of(cls, session: Session) -> StatusView:
@@ -72,7 +68,7 @@ class StatusView(Shown):
 
     def _counts(self) -> str:
         s = self.status
-        return f"{s.steps_done} of {s.steps} steps done, {s.turns} turns, {s.events} events, {s.crashes} crashes of the harness"
+        return f"{s.steps_done} of {s.steps} steps done, {s.turns} turns, {s.events} events, crashes of the harness: {s.crashes}"
 
     def text(self) -> str:
         """The status in words."""
@@ -85,18 +81,23 @@ class StatusView(Shown):
         return card(self.status.session_id, *parts, status=self.status.status)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SessionsTable(Shown):
     """All sessions of a lab, one row each."""
 
-    lab: Lab = field(repr=False)
+    lab: Lab
     rows: tuple[Status, ...]
-
-    __repr__ = Shown.__repr__
 
     def _rows(self) -> list[tuple[Any, ...]]:
         return [
-            (r.session_id, f"{SIGNS.get(r.status, '·')} {r.status}", r.step or "", f"{r.steps_done}/{r.steps}", r.crashes, r.events)
+            (
+                r.session_id,
+                f"{SIGNS.get(r.status, '·')} {r.status}",
+                r.step or "",
+                f"{r.steps_done}/{r.steps}",
+                r.crashes,
+                r.events,
+            )
             for r in self.rows
         ]
 
@@ -106,25 +107,25 @@ class SessionsTable(Shown):
 
     def html(self) -> str:
         """The sessions as an HTML table."""
-        return card(f"{len(self.rows)} sessions", table(_SESSIONS, self._rows()) if self.rows else paragraph(NO_SESSIONS))
+        return card(
+            f"{len(self.rows)} sessions", table(_SESSIONS, self._rows()) if self.rows else paragraph(NO_SESSIONS)
+        )
 
 
 _SESSIONS = ("session", "status", "step", "steps done", "crashes", "events")
 NO_SESSIONS = "no sessions yet; begin one with: %agent run sales_report"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LogView(Shown):
     """Events of a session as lines. ``events`` are the events themselves, payloads and all."""
 
-    session: Session = field(repr=False)
-    events: tuple[Event, ...] = field(repr=False)
+    session: Session
+    events: tuple[Event, ...]
     tail: bool = True
     """Show the newest openly; else the first."""
     quiet: bool = True
     """Leave out the kinds that say little in a timeline."""
-
-    __repr__ = Shown.__repr__
 
     def lines(self) -> list[str]:
         """Every line, in order."""
@@ -150,14 +151,12 @@ class LogView(Shown):
         return card(f"{self.session.id}: {len(self.events)} events", *parts)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LocatedView(Shown):
     """Where a session is, with the evidence for it."""
 
-    session: Session = field(repr=False)
+    session: Session
     located: Located
-
-    __repr__ = Shown.__repr__
 
     def text(self) -> str:
         """The finding in lines."""
@@ -174,15 +173,13 @@ class LocatedView(Shown):
         return card(f"{at.session_id}: {at.condition.replace('_', ' ')}{step}", table(("", ""), rows))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LabView(Shown):
     """The lab in hand, and what to do in it."""
 
-    lab: Lab = field(repr=False)
+    lab: Lab
     sessions: int
     session: StatusView | None = None
-
-    __repr__ = Shown.__repr__
 
     @property
     def name(self) -> str:
@@ -198,18 +195,18 @@ class LabView(Shown):
 
     def html(self) -> str:
         """The place as HTML."""
-        return card(f"lab {self.name}", paragraph(self._head(), quiet=True)) + (self.session.html() if self.session else "")
+        return card(f"lab {self.name}", paragraph(self._head(), quiet=True)) + (
+            self.session.html() if self.session else ""
+        )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TableView(Shown):
     """A plain table with a title."""
 
     title: str
     heads: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
-
-    __repr__ = Shown.__repr__
 
     def text(self) -> str:
         """The table as text."""
@@ -220,15 +217,13 @@ class TableView(Shown):
         return card(self.title, table(self.heads, self.rows))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class HelpView(Shown):
     """The help of one verb, or of all."""
 
     title: str
     lead: str
     rows: tuple[tuple[str, str], ...]
-
-    __repr__ = Shown.__repr__
 
     @classmethod
     def of(cls, verb: Verb, parser: VerbParser) -> HelpView:

@@ -69,7 +69,7 @@ def facts(state: State, *, effect_next: bool = False, pausing: bool = False) -> 
     since = state.checkpoint.ts or state.started_ts
     step = state.step
     return Facts(
-        events=state.seq - state.checkpoint.seq,
+        events=state.seq - state.checkpoint.seq - state.checkpoint.passing,
         steps=state.checkpoint.steps_since,
         seconds=max(0.0, (state.ts - since) / 1e6),
         milestone=state.checkpoint.milestone,

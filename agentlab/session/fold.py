@@ -48,6 +48,9 @@ def fold(state: State, event: Event) -> State:
         changes = handler(state, event) if handler else {}
         if state.control.rested and event.type not in RESTS:
             changes["control"] = evolve(changes.get("control", state.control), rested=False)
+    if kind.cls == "input" or event.type == "session_paused":
+        checkpoint = changes.get("checkpoint", state.checkpoint)
+        changes["checkpoint"] = evolve(checkpoint, passing=checkpoint.passing + 1)
     return evolve(state, seq=event.seq, hash=event.hash, ts=event.ts, **changes)
 
 
@@ -200,6 +203,7 @@ def _checkpoint_written(state: State, event: Event) -> Changes:
         requested=requested,
         written=state.checkpoint.written + 1,
         last_cost_ms=event.duration_ms or 0.0,
+        passing=0,
     )
     chunks = event.payload.get("effect_chunks")
     if chunks is None:

@@ -151,6 +151,8 @@ class CheckpointState:
     """An unanswered request by hand: (id, label)."""
     written: int = 0
     last_cost_ms: float = 0.0
+    passing: int = 0
+    """Events since then that are no work (inputs and pauses): single steps must not make a checkpoint due for ever."""
 
 
 @dataclass(frozen=True, slots=True)

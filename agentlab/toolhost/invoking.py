@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from agentlab.calling import during
+from agentlab.converting import converters
 from agentlab.crashpoints import SimulatedDeath
 from agentlab.events.canonical import plain
 
@@ -32,7 +33,7 @@ def role_of(call_id: str) -> Role:
 class Shape:
     """The parameters of a callable, looked up once."""
 
-    __slots__ = ("known", "name", "names", "open", "positional", "required")
+    __slots__ = ("converters", "known", "name", "names", "open", "positional", "required")
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.name = str(getattr(function, "__name__", None) or type(function).__name__)
@@ -47,6 +48,7 @@ class Shape:
         self.names = frozenset(p.name for p in named)
         self.required = frozenset(p.name for p in named if p.default is p.empty)
         self.positional = tuple(p.name for p in named if p.kind is p.POSITIONAL_ONLY)
+        self.converters = converters(function) if self.known else {}
 
     def fit(
         self, given: Mapping[str, Any], role: Role, key: str | None, params: Mapping[str, Any]
@@ -56,7 +58,7 @@ class Shape:
         Verify functions and validators get of ``given`` what they have parameters for, tools all of it.
 
         Raises:
-            TypeError: an argument is missing or unknown; the callable was not begun.
+            TypeError: an argument is missing, unknown, or not what its annotation asks for; the callable was not begun.
         """
         arguments = dict(given)
         if role != "tool" and not self.open:
@@ -69,6 +71,11 @@ class Shape:
             raise TypeError(f"{self.name}() misses {', '.join(sorted(self.required - arguments.keys()))}")
         if not self.open and not arguments.keys() <= self.names:
             raise TypeError(f"{self.name}() has no parameter {', '.join(sorted(arguments.keys() - self.names))}")
+        for name in self.converters.keys() & given.keys() & arguments.keys():
+            try:
+                arguments[name] = self.converters[name](arguments[name])
+            except (TypeError, ValueError, ArithmeticError) as error:
+                raise TypeError(f"{self.name}() can not use {name}={arguments[name]!r:.200}: {error}") from None
         first: list[Any] = []
         for name in self.positional:
             if name not in arguments:  # what follows it can not be given by position; Python says so

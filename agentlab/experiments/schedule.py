@@ -1,0 +1,151 @@
+"""Where the next checkpoint of a replayed session falls.
+
+``due`` alone decides. To call it once or twice per checkpoint instead of at every event, each trigger gives a lower
+bound: no boundary before it can be due. Budgets, pauses and unsnapshotted bytes are not part of a recorded timing,
+so triggers on them stay silent.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agentlab import interval
+from agentlab.definition import PolicySpec
+from agentlab.experiments.track import Track
+from agentlab.policies import DEFAULT, Facts, due, measured_cost, measured_mtbf, validate
+from agentlab.policies.triggers import deadline_margin
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The wall clock of a replay when work goes on from a checkpoint, seconds.
+
+    ``start`` is when, ``woken`` when the newest restart was over. The next ``known_s`` seconds of work were done
+    before, and doing them again takes the fraction ``redo`` of their time.
+    """
+
+    start: float = 0.0
+    woken: float = 0.0
+    crashes: int = 0
+    known_s: float = 0.0
+    redo: float = 1.0
+
+    @property
+    def saved_s(self) -> float:
+        """Seconds saved because the work is done again faster than the first time."""
+        return (1 - self.redo) * self.known_s
+
+    def wall(self, work_s: float) -> float:
+        """Wall time after ``work_s`` seconds of work from here."""
+        return self.start + work_s - (1 - self.redo) * min(self.known_s, work_s)
+
+
+def reads_clock(spec: PolicySpec) -> bool:
+    """Whether the policy's checkpoints depend on crashes and wall time, and not only on the work since the last one."""
+    if spec.kind in ("any", "all"):
+        return any(reads_clock(part) for part in spec.parts)
+    return spec.kind == "deadline" or (spec.kind in ("young", "daly") and "mtbf_s" not in spec.args)
+
+
+class Schedule:
+    """Next checkpoints of one policy over one track."""
+
+    def __init__(self, track: Track, spec: PolicySpec, cost_s: float, skip: bool = True) -> None:
+        """``cost_s`` is what a checkpoint is measured to cost; ``skip`` False asks ``due`` at each boundary.
+
+        Raises:
+            UserError: the policy can not run.
+        """
+        self.track, self.spec, self.cost_s, self.skip = track, validate(spec), cost_s, skip
+
+    def following(self, since: int, clock: Clock) -> int:
+        """The boundary of the checkpoint after ``since``; the end when none is due before it."""
+        track = self.track
+        cost = self.cost_s if since else 0.0  # nothing is measured before the first one
+        at = since + 1
+        if self.skip:
+            begin = track.facts(since, since, cost, clock.crashes, clock.start, clock.start - clock.woken)
+            at = max(at, min(self._bound(self.spec, since, clock, begin), self._confirm(since)))
+        while at < track.end:
+            if track.spans[at - 1].checkpointable:
+                now = clock.wall(track.work[at] - track.work[since])
+                facts = track.facts(since, at, cost, clock.crashes, now, now - clock.woken)
+                if due(self.spec, facts):
+                    return at
+            at += 1
+        return track.end
+
+    def _confirm(self, since: int) -> int:
+        place = bisect_right(self.track.confirming, since)
+        return self.track.confirming[place] if place < len(self.track.confirming) else self.track.end
+
+    def _bound(self, spec: PolicySpec, since: int, clock: Clock, begin: Facts) -> int:
+        if spec.kind == "default":
+            spec = DEFAULT
+        if spec.kind in ("any", "all"):
+            bounds = [self._bound(part, since, clock, begin) for part in spec.parts]
+            return min(bounds) if spec.kind == "any" else max(bounds)
+        bound = _BOUNDS.get(spec.kind)
+        return self.track.end if bound is None else bound(self.track, since, clock, begin, spec.args)
+
+
+Bound = Callable[[Track, int, Clock, Facts, Mapping[str, Any]], int]
+
+
+def _rate_bound(method: interval.Method) -> Bound:
+    def bound(track: Track, since: int, clock: Clock, begin: Facts, args: Mapping[str, Any]) -> int:
+        """The measured mean time between failures, hence the interval, only grows until the next crash."""
+        cost, mtbf = measured_cost(begin, args), measured_mtbf(begin, args)
+        found = interval.recommend(cost, mtbf, method=method, work=args.get("work_s"))
+        if found.clamped:
+            return since + 1  # when the clamp ends, Daly's interval is a little shorter than just before
+        return track.after_work(since, found.tau)
+
+    return bound
+
+
+def _deadline_bound(track: Track, since: int, clock: Clock, begin: Facts, args: Mapping[str, Any]) -> int:
+    start = (begin.awake_s if args.get("since") == "wake" else begin.running_s) - clock.saved_s
+    margin = deadline_margin(begin, args)
+    period = args.get("period_s")
+    if period is None:
+        begins = args["at_s"] - margin
+        if begins < start - 1e-9 * (1 + start):
+            return track.end
+    else:
+        begins = period * max(1, math.floor((start + margin) / period - 1e-9) + 1) - margin
+    return track.after_work(since, max(0.0, begins - start - clock.saved_s))
+
+
+def _milestone_bound(track: Track, since: int, clock: Clock, begin: Facts, args: Mapping[str, Any]) -> int:
+    return min(_nth(track.milestones, since, 1), _nth(track.large, since, 1))
+
+
+def _before_effect_bound(track: Track, since: int, clock: Clock, begin: Facts, args: Mapping[str, Any]) -> int:
+    place = bisect_right(track.before_effects, since)
+    return track.before_effects[place] if place < len(track.before_effects) else track.end
+
+
+def _nth(counts: list[int], since: int, number: int) -> int:
+    return bisect_left(counts, counts[since] + number, lo=since)
+
+
+_BOUNDS: Mapping[str, Bound] = {
+    "every_events": lambda track, since, clock, begin, args: since + int(args["n"]),
+    "every_steps": lambda track, since, clock, begin, args: _nth(track.steps, since, args["n"]),
+    "seconds": lambda track, since, clock, begin, args: track.after_work(since, args["t"]),
+    "milestones": _milestone_bound,
+    "before_effect": _before_effect_bound,
+    "after_effect": lambda track, since, clock, begin, args: _nth(track.effects, since, 1),
+    "unsnapshotted": lambda track, since, clock, begin, args: (
+        _nth(track.commands, since, args["n"]) if "n" in args else track.end
+    ),
+    "young": _rate_bound("young"),
+    "daly": _rate_bound("daly"),
+    "deadline": _deadline_bound,
+}
+"""Lower bounds by trigger; a trigger that is not named here never fires in a replay."""

@@ -1,0 +1,6 @@
+"""SQL over the logs of a lab: named views, answered by an in-memory DuckDB from an explicit list of files."""
+
+from agentlab.query.query import Query
+from agentlab.query.views import VIEWS, Column, View
+
+__all__ = ["VIEWS", "Column", "Query", "View"]
