@@ -56,15 +56,18 @@ def young(delta: float, mtbf: float) -> float:
 
 
 def daly_first(delta: float, mtbf: float, restart: float = 0.0) -> float:
-    """Daly's first order form: ``sqrt(2 delta (M + R)) - delta``; ``M`` once that would not be positive.
+    """Daly's first order form: ``sqrt(2 delta (M + R)) - delta``, ``M`` for delta >= 2(M + R), where it ends.
+
+    It falls to 0 as delta comes near that end; :func:`daly` does not.
 
     Raises:
         BadDefinition: an input is not a positive finite number (``restart`` may be 0).
     """
     _positive(delta=delta, mtbf=mtbf)
     _not_negative(restart=restart)
-    tau = math.sqrt(2 * delta) * math.sqrt(mtbf + restart) - delta
-    return tau if tau > 0 else mtbf
+    if cannot_pay(delta, mtbf + restart):
+        return mtbf
+    return math.sqrt(2 * delta) * math.sqrt(mtbf + restart) - delta
 
 
 def daly(delta: float, mtbf: float) -> float:

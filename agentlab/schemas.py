@@ -199,7 +199,10 @@ def _class(hint: Any, seen: _Seen) -> dict[str, Any]:
         return _object({f.name: Any for f in own} | hints_of(hint), [f.name for f in own], needed, seen)
     if typing.is_typeddict(hint):
         hints = hints_of(hint)
-        return _object(hints, list(hints), [k for k in hints if k in hint.__required_keys__], seen)
+        # Written under postponed annotations, NotRequired is known only once they are evaluated.
+        said = {k: typing.get_origin(h) for k, h in hints.items()}
+        must = [k for k in hints if said[k] is typing.Required or k in hint.__required_keys__]
+        return _object(hints, list(hints), [k for k in must if said[k] is not typing.NotRequired], seen)
     for base, schema in _PLAIN.items():
         if isinstance(base, type) and issubclass(hint, base):
             return dict(schema)

@@ -79,9 +79,7 @@ def session_events(session_id: str, count: int, seed: int) -> Iterator[Event]:
     while made < count:
         for draft in drafts[: count - made]:
             now += 2_000 + round((draft.duration_ms or 0) * 1000)
-            (event,) = seal(
-                (draft,), head, session_id=session_id, incarnation=1, commit_id=f"k{turn}", now_us=now
-            )
+            (event,) = seal((draft,), head, session_id=session_id, incarnation=1, commit_id=f"k{turn}", now_us=now)
             head, made = Head(event.seq, event.hash), made + 1
             yield event
         turn += 1

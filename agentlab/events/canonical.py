@@ -92,6 +92,21 @@ class Fixed(dict[str, Any]):
             return self._digest
 
 
+class FixedList(list[Fixed]):
+    """A list of fixed objects that nobody changes any more: the digests of its members are gathered once."""
+
+    __slots__ = ("_digests",)
+
+    @property
+    def digests(self) -> list[str]:
+        """The digest of each member."""
+        try:
+            return self._digests
+        except AttributeError:
+            self._digests: list[str] = [block.digest for block in self]
+            return self._digests
+
+
 def parse(text: str) -> Json:
     """The value of a JSON text written by :func:`canonical`.
 

@@ -9,8 +9,8 @@ from typing import Any
 from agentlab import budget
 from agentlab.context import build_messages, task_text
 from agentlab.crashpoints import CrashPoint, reach
-from agentlab.errors import ModelError
-from agentlab.events import Draft, Fixed, canonical, digest, input_hash, plain
+from agentlab.errors import ModelError, UserError
+from agentlab.events import Draft, Fixed, FixedList, canonical, digest, input_hash, plain
 from agentlab.harness.retrying import model_delay
 from agentlab.harness.rig import Rig
 from agentlab.harness.telling import RULES, RULES_WITH_PLAN, result_text, statement_prompt, status_text
@@ -34,9 +34,11 @@ def perform_ask(command: AskModel, rig: Rig) -> list[Draft]:
         reply = rig.model.complete(request, rig.on_text)
         if not reply.content:
             raise ModelError("empty", "the model answered with nothing")
-    except ModelError as error:
-        reach(CrashPoint.MODEL_REPLY, "before", error.kind)
-        return [_error_draft(rig, error, request_id, command.purpose, _ms(rig, started))]
+    except (ModelError, UserError) as error:
+        # A model that can not even be made (no key, no such name) pauses the session like one that refuses the key.
+        failed = error if isinstance(error, ModelError) else ModelError("auth", str(error), sent=False)
+        reach(CrashPoint.MODEL_REPLY, "before", failed.kind)
+        return [_error_draft(rig, failed, request_id, command.purpose, _ms(rig, started))]
     reach(CrashPoint.MODEL_REPLY, "before", command.purpose)
     return _answer_drafts(rig, reply, request_id, command.purpose, _ms(rig, started))
 
@@ -66,12 +68,12 @@ def build_request(rig: Rig, purpose: str) -> ModelRequest:
     )
 
 
-def _fixed_layer(rig: Rig) -> tuple[list[Fixed], list[Fixed]]:
+def _fixed_layer(rig: Rig) -> tuple[FixedList, FixedList]:
     definition = rig.run.definition
     rules = RULES_WITH_PLAN if not definition.steps else RULES
     text = "\n\n".join(part for part in (definition.system, rules) if part)
     system = Fixed({"type": "text", "text": text, "cache_control": {"type": "ephemeral"}})
-    return [system], [Fixed(spec.for_model()) for spec in rig.run.tools.values()]
+    return FixedList([system]), FixedList(Fixed(spec.for_model()) for spec in rig.run.tools.values())
 
 
 def block_content(rig: Rig, seq: int) -> list[Fixed]:

@@ -59,7 +59,7 @@ class Recorder:
         for draft in drafts:
             event = self._sealed(draft)
             text = event.payload_text
-            if self._redactor.finds(text) or (event.error_text and self._redactor.finds(event.error_text)):
+            if self._redactor.active and self._redactor.finds(text + (event.error_text or "")):
                 draft = self._redactor.clean(draft)
                 event = self._sealed(draft)
                 text = event.payload_text

@@ -19,6 +19,8 @@ class Redactor:
     def __init__(self, secrets: Mapping[str, str]) -> None:
         # Longest first, so that a secret that contains another one is replaced whole.
         self._secrets = sorted(((v, k) for k, v in secrets.items() if len(v) >= _SHORTEST), key=lambda p: -len(p[0]))
+        self.active = bool(self._secrets)
+        """Whether there is any secret to look for."""
         self._forms = tuple({form for v, _ in self._secrets for form in (v, canonical(v)[1:-1])})
 
     @classmethod

@@ -8,7 +8,7 @@ from typing import Any
 
 from agentlab.clock import Clock
 from agentlab.definition import ToolSpec
-from agentlab.events import Event, Fixed, resolve
+from agentlab.events import Event, Fixed, FixedList, resolve
 from agentlab.harness.recorder import Recorder
 from agentlab.ids import Ids
 from agentlab.ports import Blobs, Execution, Log, Model, Sandbox, Sandboxes, ToolHost, ToolInvocation
@@ -37,7 +37,7 @@ class Rig:
     events: dict[int, Event] = field(default_factory=dict)
     unacknowledged: list[str] = field(default_factory=list)
     shown: dict[int, list[Fixed]] = field(default_factory=dict)
-    fixed: tuple[list[Fixed], list[Fixed]] | None = None
+    fixed: tuple[FixedList, FixedList] | None = None
 
     @property
     def state(self) -> State:
@@ -69,7 +69,7 @@ class Rig:
             found = self.shown[seq] = render(self, seq)
         return found
 
-    def fixed_layer(self, make: Callable[[], tuple[list[Fixed], list[Fixed]]]) -> tuple[list[Fixed], list[Fixed]]:
+    def fixed_layer(self, make: Callable[[], tuple[FixedList, FixedList]]) -> tuple[FixedList, FixedList]:
         """System blocks and tools, the same objects for the life of an incarnation."""
         if self.fixed is None:
             self.fixed = make()

@@ -86,7 +86,7 @@ def _described(event: Event | None) -> str:
         return ""
     said = event.payload.get("action") or event.payload.get("summary") or event.payload.get("message") or ""
     tool = f" {event.tool_name}" if event.tool_name else ""
-    return f"event {event.seq} {event.type}{tool}: {str(said)[:200]}"
+    return f"event {event.seq} {event.type}{tool}" + (f": {str(said)[:200]}" if said else "")
 
 
 _Finding = tuple[str, tuple[str, ...], str]
@@ -105,6 +105,8 @@ def _condition(state: State, definition: Definition, now_us: int) -> _Finding:
         if control.reason == "queue":
             return "waiting_in_queue", ("session_paused says queue",), "wait for a free place"
         return "paused", (f"session_paused says {control.reason}",), "wake it"
+    if not state.incarnation and control.pause_id:
+        return "paused", (f"a pause was asked for: {control.pause_reason}", "no harness has opened the session"), "wake it"
     if not state.incarnation:
         return "not_started", ("no harness has opened the session",), "run or wake it"
     return _driven(state, definition, now_us)

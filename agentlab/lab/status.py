@@ -48,6 +48,8 @@ def status_of(state: State) -> Status:
     word, reason = control.status, control.reason
     if word == "ended":
         word, reason = control.outcome, ""
+    elif word == "new" and control.pause_id:
+        word, reason = "paused", control.pause_reason
     elif word in ("running", "new") and state.incarnation:
         alive = process.liveness(state.process)
         if alive == "unknown":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-from agentlab.events.canonical import Fixed, canonical
+from agentlab.events.canonical import Fixed, FixedList, canonical
 from agentlab.ports import ModelRequest
 
 
@@ -34,11 +34,11 @@ def request_digest(request: ModelRequest) -> str:
     messages = []
     for message in request.messages:
         content = message.get("content", "")
-        shown = content if isinstance(content, str) else [_digest(block) for block in content]
+        shown = content if isinstance(content, str) else _digests(content)
         messages.append([message.get("role"), shown])
     summary = {
-        "system": [_digest(block) for block in request.system],
-        "tools": [_digest(tool) for tool in request.tools],
+        "system": _digests(request.system),
+        "tools": _digests(request.tools),
         "messages": messages,
         "max_tokens": request.max_tokens,
         "purpose": request.purpose,
@@ -47,7 +47,10 @@ def request_digest(request: ModelRequest) -> str:
     return hashlib.sha256(canonical(summary).encode()).hexdigest()
 
 
-def _digest(block: Any) -> str:
-    if isinstance(block, Fixed):
-        return block.digest
-    return hashlib.sha256(canonical(dict(block)).encode()).hexdigest()
+def _digests(blocks: Any) -> list[str]:
+    if isinstance(blocks, FixedList):
+        return blocks.digests
+    return [
+        block.digest if isinstance(block, Fixed) else hashlib.sha256(canonical(dict(block)).encode()).hexdigest()
+        for block in blocks
+    ]

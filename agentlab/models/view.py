@@ -140,7 +140,7 @@ class View:
             count += 1
         return count
 
-    @property
+    @cached_property
     def status(self) -> dict[str, Any]:
         """The current task summary as data (``step``, ``number``, ``of``, ``done``, ``round``, ``attempt``); empty without a plan."""
         try:

@@ -14,7 +14,7 @@ from agentlab.notebook.registry import Request, Verb, all_verbs
 
 _WORD = re.compile(r"""(?:[^\s"'=]*=)?(?:"[^"]*"|'[^']*')(?=\s|$)|\S+""")
 _QUOTED = re.compile(r"""((?:[^\s"'=]*=)?)(["'])(.*)\2""", re.DOTALL)
-_WRONG_CHOICE = re.compile(r"invalid choice: '(.*?)' ")
+_WRONG_CHOICE = re.compile(r"argument (\S+): invalid choice: '(.*?)' ")
 
 
 class BadLine(UserError):
@@ -59,9 +59,14 @@ class VerbParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise :class:`BadLine`, with near matches for a value that is none of the choices."""
         wrong = _WRONG_CHOICE.search(message)
-        choices = [str(c) for action in self._actions for c in action.choices or ()]
         if wrong:
-            message = f"{wrong[1]!r} is none of {', '.join(choices)}" + near(wrong[1], choices)
+            choices = [
+                str(choice)
+                for action in self._actions
+                if wrong[1] in ("/".join(action.option_strings), action.metavar, action.dest)
+                for choice in action.choices or ()
+            ]
+            message = f"{wrong[2]!r} is none of {', '.join(choices)}" + near(wrong[2], choices)
         message = message.replace("argument ", "").replace("the following arguments are required: ", "missing: ")
         raise BadLine(f"{self.prog}: {message.replace('expected one argument', 'a value must follow')}")
 

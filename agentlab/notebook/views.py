@@ -68,7 +68,7 @@ class StatusView(Shown):
 
     def _counts(self) -> str:
         s = self.status
-        return f"{s.steps_done} of {s.steps} steps done, {s.turns} turns, {s.events} events, crashes of the harness: {s.crashes}"
+        return f"{s.steps_done} of {s.steps} steps done, {s.turns} turns, {s.events} events, {s.crashes} harness deaths"
 
     def text(self) -> str:
         """The status in words."""

@@ -52,9 +52,7 @@ def to_pandas(table: pa.Table) -> pd.DataFrame:
         return None
 
     # sum() of integers is HUGEINT, which Arrow carries as a decimal: a float is what a reader expects of it.
-    fields = [
-        pa.field(f.name, pa.float64() if pa.types.is_decimal(f.type) else _signed(f.type)) for f in table.schema
-    ]
+    fields = [pa.field(f.name, pa.float64() if pa.types.is_decimal(f.type) else _signed(f.type)) for f in table.schema]
     frame: pd.DataFrame = table.cast(pa.schema(fields)).to_pandas(types_mapper=dtype)
     return frame
 

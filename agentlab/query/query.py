@@ -24,7 +24,7 @@ _TRIES = 8
 _ROWS = "_rows"
 _MARKS = "_superseded"
 _SQL_TYPES = {"text": "VARCHAR", "int": "BIGINT", "float": "DOUBLE", "time": "TIMESTAMPTZ"}
-_DAMAGE = re.compile(r"parquet|zstd|snappy|decompress|thrift|deserializ|corrupt|page header", re.IGNORECASE)
+_DAMAGE = re.compile(r"parquet|zstd|snappy|decompress|thrift|deserializ|corrupt|protocol|page header", re.IGNORECASE)
 
 
 class Query:
@@ -111,9 +111,7 @@ class Query:
                     self._connection.execute(macro)
             return self._connection.cursor()
 
-    def _answer(
-        self, listing: Listing, text: str, params: Sequence[Any] | Mapping[str, Any] | None
-    ) -> pa.Table:
+    def _answer(self, listing: Listing, text: str, params: Sequence[Any] | Mapping[str, Any] | None) -> pa.Table:
         cursor = self._connect()
         try:
             cursor.execute("SET TimeZone = 'UTC'")

@@ -178,7 +178,7 @@ FROM events WHERE type = 'decision'
 
 _GUARD = """
 SELECT session_id, seq, ts, _text(payload, '$.rule') AS rule, _text(payload, '$.action') AS action,
-    _json(payload, '$.evidence') AS evidence, step, superseded
+    _json(payload, '$.evidence') AS evidence, _text(payload, '$.message') AS message, step, superseded
 FROM events WHERE type = 'guard_verdict'
 """
 

@@ -218,8 +218,9 @@ guard: one verdict of the loop guard
     seq int its event
     ts time when
     rule text rule that found a repetition
-    action text what followed: nudge, pause, stop
-    evidence json what it rests on
+    action text what followed: nudge, pause or stop
+    evidence json event numbers it rests on
+    message text what the model was told
     step int plan step
     superseded bool set aside by a later restored_to
 

@@ -89,7 +89,7 @@ def _model_error(state: State, event: Event) -> Changes:
         failures=state.model.failures + 1,
         not_before_us=event.ts + round(delay * 1e6) if will_retry else 0,
         waited_s=state.model.waited_s + delay,
-        gave_up="" if will_retry else p["kind"],
+        gave_up="" if will_retry else f"{p['kind']}: {p['message']}"[:500],
     )
     change = budget.cut if p.get("at_risk") else budget.release
     stats = _stats(state, retries=1 if will_retry else 0, errors=1)

@@ -75,7 +75,10 @@ def test_a_whole_definition(tmp_path: Path) -> None:
     made = basic(
         constraints=["Only May."],
         files={"in/a.csv": tmp_path / "a.csv", "b.txt": b"b", "c.txt": "two\nlines\n"},
-        tools=[decorated, tool(read, name="send", verify=was_sent, honours_key=True, price_usd=0.25, volatile=["path"])],
+        tools=[
+            decorated,
+            tool(read, name="send", verify=was_sent, honours_key=True, price_usd=0.25, volatile=["path"]),
+        ],
         steps=[step("one", "First", kind="query", tool=decorated, milestone=True), step("two", validator=satisfied)],
         validator=validator(satisfied, effect="pure"),
         limits={"max_turns": 7},

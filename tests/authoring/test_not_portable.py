@@ -50,7 +50,12 @@ def test_an_open_file_in_a_closure(tmp_path: Path) -> None:
 def test_a_lock_in_a_global() -> None:
     cell = from_cell("def guarded():\n    with lock:\n        return 1", lock=threading.Lock())
     said = refused(lambda: 1, cell["guarded"])
-    assert "guarded can not travel" in said and "global 'lock'" in said and "lock" in said and "inside the function" in said
+    assert (
+        "guarded can not travel" in said
+        and "global 'lock'" in said
+        and "lock" in said
+        and "inside the function" in said
+    )
 
 
 def test_a_lock_behind_a_helper() -> None:

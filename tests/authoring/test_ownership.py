@@ -7,11 +7,12 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agentlab.errors import NotTrusted, UserError
-from agentlab.harness.trust import require_trust
+from agentlab.harness.trust import require_trust, signed_text
 from agentlab.log.blobs import BlobFolder
 from agentlab.portable import sign, trusted
 
@@ -73,10 +74,17 @@ def test_a_state_folder_that_is_a_file_is_said(state_folder: Path) -> None:
 def test_waking_asks_for_trust(tmp_path: Path) -> None:
     blobs = BlobFolder(tmp_path / "blobs")
     digest = blobs.put(b"dump")
-    own, forged = {"dump": digest, "signature": sign(b"dump")}, {"dump": digest, "signature": "0" * 64}
-    assert require_trust({}, blobs, False) is None
+    definition = {"tools": [{"ref": {"kind": "dump", "blob": digest}}]}
+    signature = sign(signed_text(definition, digest))
+    own = {"definition": definition, "input": {"dump": digest, "signature": signature}}
     assert require_trust(own, blobs, False) == digest
-    for given in (forged, {"dump": digest}):
+    forged: list[dict[str, Any]] = [
+        {**own, "input": {"dump": digest, "signature": "0" * 64}},
+        {**own, "input": {"dump": digest}},
+        {**own, "input": {"dump": blobs.put(b"other"), "signature": signature}},
+        {**own, "definition": {"tools": [{"ref": {"kind": "dotted", "name": "os:abort"}}]}},
+    ]
+    for started in forged:
         with pytest.raises(NotTrusted, match="--trust"):
-            require_trust(given, blobs, False)
-        assert require_trust(given, blobs, True) == digest
+            require_trust(started, blobs, False)
+        assert require_trust(started, blobs, True) == started["input"]["dump"]

@@ -121,7 +121,9 @@ def test_source_digests_are_equal_in_every_process(script: Path, bench: Bench) -
     digests = [ref["digest"] for ref in first.refs()]
     assert digests == [ref["digest"] for ref in second.refs()] and len(set(digests)) == len(digests)
     script.write_text(SCRIPT.replace('SUFFIX = "!"', 'SUFFIX = "!!"'))
-    changed = {t.name for t, u in zip(bench.take(run(script, bench))[0].tools, first.tools, strict=True) if t.ref != u.ref}
+    changed = {
+        t.name for t, u in zip(bench.take(run(script, bench))[0].tools, first.tools, strict=True) if t.ref != u.ref
+    }
     assert {"loud", "twice"} <= changed
     assert dict(zip(("loud", "later"), (True, False), strict=True)) == {
         tool.name: tool.ref["digest"] not in digests
@@ -179,7 +181,9 @@ def test_equal_callables_share_one_place_and_equal_names_do_not() -> None:
 
 
 def test_nothing_in_the_dump_is_no_dump(bench: Bench) -> None:
-    definition, dump, signature = al.Task("t", "Do it.", tools=[outside.plain], model="claude-x").define(bench.blobs.put)
+    definition, dump, signature = al.Task("t", "Do it.", tools=[outside.plain], model="claude-x").define(
+        bench.blobs.put
+    )
     assert (dump, signature) == (None, None) and definition.tools[0].ref is not None
 
 

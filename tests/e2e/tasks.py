@@ -145,7 +145,9 @@ def gated() -> str:
     """Wait for a file that the test makes; leave a sign that the waiting has begun."""
     gate = Path(str(al.task_params()["gate"]))
     reached = gate.with_name(gate.name + ".reached")
-    reached.write_text(str(os.getpid()))
+    aside = gate.with_name(f"gate.{os.getpid()}")
+    aside.write_text(str(os.getpid()))
+    aside.replace(reached)
     while not gate.exists():
         time.sleep(0.01)
     return "open"

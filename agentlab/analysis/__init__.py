@@ -1,0 +1,1 @@
+"""Frames, plots, diagnosis and reports over the logs of sessions."""

@@ -1,0 +1,169 @@
+"""Schedules: who dies, where, at which visit; as text for ``--crash`` and as a file that replays."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentlab.crashpoints import CrashPoint, When
+from agentlab.errors import BadDefinition, UnknownName
+from agentlab.faults import Fault
+from agentlab.version import __version__
+
+TARGETS = ("harness", "sandbox", "both", "power", "zombie")
+"""``both`` is harness and sandbox at once, ``power`` both with everything unsynced, ``zombie`` a harness that is stopped,
+replaced, and continued."""
+_SPEC = re.compile(r"(?P<target>[a-z]+)@(?P<point>[a-z_.]+)(?:#(?P<visit>\d+))?(?::(?P<when>before|after))?")
+
+
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """One fault of a schedule. ``visit`` counts from 1 within the incarnation that it strikes."""
+
+    target: str
+    point: CrashPoint
+    when: When
+    visit: int
+
+    def __str__(self) -> str:
+        visit = f"#{self.visit}" if self.visit != 1 else ""
+        return f"{self.target}@{self.point.value}{visit}{':after' if self.when == 'after' else ''}"
+
+    @property
+    def kills_harness(self) -> bool:
+        """Whether the incarnation ends with it."""
+        return self.target in ("harness", "both", "power")
+
+    def faults(self, prefix: str) -> list[Fault]:
+        """The same as faults of real processes.
+
+        Raises:
+            BadDefinition: a loss of power can only be simulated.
+        """
+        if self.target == "power":
+            raise BadDefinition("a loss of power can only be simulated")
+        place: dict[str, Any] = {"point": self.point.value, "when": self.when, "visit": self.visit}
+        if self.target == "zombie":
+            return [Fault(prefix, "harness", "stop", **place)]
+        targets = ("sandbox", "harness") if self.target == "both" else (self.target,)
+        return [Fault(f"{prefix}-{target}", target, **place) for target in targets]
+
+
+Schedule = tuple[Strike, ...]
+
+
+def parse_strike(text: str) -> Strike:
+    """A strike from its words.
+
+    Raises:
+        BadDefinition: not of the form ``target@point#visit:when``.
+        UnknownName: no such target or crash point.
+    """
+    match = _SPEC.fullmatch(text.strip())
+    if match is None:
+        raise BadDefinition(f"{text!r} is no strike; write target@point#visit:after, as in harness@log.commit#3")
+    if match["target"] not in TARGETS:
+        raise UnknownName("target", match["target"], TARGETS)
+    try:
+        point = CrashPoint(match["point"])
+    except ValueError:
+        raise UnknownName("crash point", match["point"], [p.value for p in CrashPoint]) from None
+    when: When = "after" if match["when"] == "after" else "before"
+    return Strike(match["target"], point, when, int(match["visit"] or 1))
+
+
+def parse_schedule(texts: Iterable[str]) -> Schedule:
+    """A schedule from the words of its strikes."""
+    return tuple(parse_strike(text) for text in texts)
+
+
+def crash_options(schedule: Schedule) -> str:
+    """The schedule as options for ``agentlab run``; what only simulations can do stands as it is."""
+    words: list[str] = []
+    for strike in schedule:
+        if strike.target == "power":
+            words.append(str(strike))
+        else:
+            words += [fault.spec() for fault in strike.faults("f")]
+    return " ".join(f"--crash {word}" for word in words)
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A broken promise: which invariant, what was seen, and the least schedule that shows it."""
+
+    invariant: str
+    message: str
+    schedule: Schedule
+    task: str
+    seed: int | None = None
+    version: str = __version__
+    file: str = ""
+
+    def __str__(self) -> str:
+        seed = "" if self.seed is None else f" (seed {self.seed})"
+        where = crash_options(self.schedule) or "no crash at all"
+        kept = f"\n  kept as {self.file}" if self.file else ""
+        return f"{self.invariant}: {self.message}\n  agentlab {self.version}{seed}: {self.task} {where}{kept}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The violation as plain data; :func:`read_violation` reads it back from a file."""
+        return {
+            "task": self.task,
+            "invariant": self.invariant,
+            "message": self.message,
+            "schedule": [str(strike) for strike in self.schedule],
+            "crash": crash_options(self.schedule),
+            "seed": self.seed,
+            "version": self.version,
+        }
+
+
+def keep(violation: Violation, folder: Path, number: int) -> Path:
+    """Write a violation as a file that pytest replays."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{violation.task}-{violation.invariant.replace(' ', '_')}-{number}.schedule.json"
+    path.write_text(json.dumps(violation.to_json(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path
+
+
+def read_schedule(path: Path) -> tuple[str, Schedule]:
+    """The task's name and the schedule of a kept file.
+
+    Raises:
+        BadDefinition: the file is no kept schedule.
+    """
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        return str(data["task"]), parse_schedule(data["schedule"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadDefinition(f"{path} is no kept schedule: {error}") from None
+
+
+def shrink(schedule: Sequence[Strike], fails: Any, budget: int = 200) -> Schedule:
+    """The least part of ``schedule`` for which ``fails(part)`` still holds: fewer strikes (ddmin), then lower visits."""
+    least = list(schedule)
+    chunk = max(1, len(least) // 2)
+    while len(least) > 1 and budget > 0:
+        for start in range(0, len(least), chunk):
+            rest = least[:start] + least[start + chunk :]
+            budget -= 1
+            if rest and fails(tuple(rest)):
+                least, chunk = rest, max(1, min(chunk, len(rest) // 2))
+                break
+        else:
+            if chunk == 1:
+                break
+            chunk = max(1, chunk // 2)
+    for index, strike in enumerate(least):
+        for visit in range(1, strike.visit):
+            lower = Strike(strike.target, strike.point, strike.when, visit)
+            budget -= 1
+            if budget > 0 and fails((*least[:index], lower, *least[index + 1 :])):
+                least[index] = lower
+                break
+    return tuple(least)

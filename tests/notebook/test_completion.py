@@ -1,0 +1,73 @@
+"""Completion of %agent lines, as a list and as the shell uses it."""
+
+from __future__ import annotations
+
+import pytest
+from IPython.core.completer import provisionalcompleter
+
+import agentlab as al
+from agentlab.notebook.completion import complete
+
+
+def rest(view):
+    return al.say("done")
+
+
+@pytest.fixture
+def mine():
+    return {"my_task": al.Task(name="mine", goal="g", model=rest), "_7": al.Task(name="hidden", goal="g", model=rest)}
+
+
+@pytest.mark.parametrize(
+    ("line", "some"),
+    [
+        ("%agent ", {"run", "step", "wake", "log"}),
+        ("%agent st", {"step", "start", "status"}),
+        ("%%agent r", {"run", "reply"}),
+        ("%agent run ", {"sales_report", "sea_table", "my_task", "mine"}),
+        ("%agent run sales_report --cr", {"--crash"}),
+        ("%agent run --crash harness@tool_result m", {"mine", "my_task"}),
+        ("%agent run sales_report --crash harness@tool_re", {"harness@tool_result", "harness@tool_requested"}),
+        ("%agent run sales_report --crash=sandbox@st", {"--crash=sandbox@step="}),
+        ("%agent run sales_report --policy mile", {"milestones"}),
+        ("%agent run sales_report --scheme ", {"hybrid", "events", "snapshot"}),
+        ("%agent kill ", {"harness", "sandbox"}),
+        ("%agent help ki", {"kill"}),
+    ],
+)
+def test_lists(mine, line, some):
+    assert some <= set(complete(line, mine))
+
+
+def test_lists_nothing_that_does_not_fit(mine):
+    assert complete("%agent run sales_report --cr", mine) == ["--crash"]
+    assert complete("%agent nonsense ", mine) == []
+    assert "hidden" not in complete("%agent run ", mine)
+    assert complete("%agent run --seed ", mine) == []
+
+
+def test_session_ids(mine, here):
+    here.lab.create(mine["my_task"], session_id="one")
+    here.lab.create(mine["my_task"], session_id="two")
+    assert complete("%agent status ", mine) == ["one", "two"]
+    assert complete("%agent log t", mine) == ["two"]
+    assert complete("%agent kill harness o", mine) == ["one"]
+
+
+@pytest.mark.parametrize(
+    ("line", "whole"),
+    [
+        ("%agent sta", "%agent status"),
+        ("%%agent ru", "%%agent run"),
+        ("%agent run sales_re", "%agent run sales_report"),
+        ("%agent run sales_report --cra", "%agent run sales_report --crash"),
+        ("%agent run x --crash harness@tool_resu", "%agent run x --crash harness@tool_result"),
+        ("%agent run x --crash harness@sandbox.exe", "%agent run x --crash harness@sandbox.execute"),
+        ("%agent run x --policy=mile", "%agent run x --policy=milestones"),
+        ("agent wak", "agent wake"),
+    ],
+)
+def test_in_the_shell_as_kernels_ask_it(shell, line, whole):
+    with provisionalcompleter():
+        found = list(shell.ip.Completer.completions(line, len(line)))
+    assert whole in {line[: one.start] + one.text + line[one.end :] for one in found}

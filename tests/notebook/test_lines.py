@@ -1,0 +1,254 @@
+"""From a line to a verb: words, mistakes, names of cells, expansion."""
+
+from __future__ import annotations
+
+import pytest
+
+import agentlab as al
+from agentlab.errors import UserError
+from agentlab.notebook import Request, agent, all_verbs, verb
+from agentlab.notebook.parsing import split
+from agentlab.notebook.results import RunResult
+from agentlab.notebook.views import HelpView, LabView, Said
+from tests.notebook.conftest import SLOW
+
+TINY = '''
+import agentlab as al
+
+@al.tool(effect="pure")
+def add(a: int, b: int) -> int:
+    """Add."""
+    return a + b
+
+def answer(view):
+    return al.say("done") if view.calls("add") else al.call("add", a=1, b=2)
+
+adding = al.Task(name="sum", goal="Add 1 and 2.", tools=[add], model=answer, durability="process")
+'''
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("", []),
+        ("run sales_report", ["run", "sales_report"]),
+        ('run x --policy "every 3"', ["run", "x", "--policy", "every 3"]),
+        ("run x --policy='every 3'", ["run", "x", "--policy=every 3"]),
+        ("reply don't do it", ["reply", "don't", "do", "it"]),
+        ('run --param text="a b" x', ["run", "--param", "text=a b", "x"]),
+        ("""run --param data='{"a": 1}'""", ["run", "--param", 'data={"a": 1}']),
+        ('reply "', ["reply", '"']),
+    ],
+)
+def test_words(line, words):
+    assert split(line) == words
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("rnu", "no verb 'rnu': did you mean run?"),
+        ("xyzzy", "no verb 'xyzzy'; see %agent help"),
+        ("run sales_reprt", "no task named 'sales_reprt': did you mean sales_report?"),
+        ("run", "which task? known: sales_report"),
+        ("run sales_report --crsh harness@wake", "no option --crsh: did you mean --crash"),
+        ("run sales_report --crash", "%agent run: --crash: a value must follow"),
+        ("run sales_report --crash harness@tool_reslt", "no crash point named 'tool_reslt': did you mean tool_result"),
+        ("run sales_report --crash harnes@tool_result", "no fault target named 'harnes': did you mean harness?"),
+        ("run sales_report --crash nonsense", "is no fault; write target@point"),
+        ("run sales_report --policy evry=3", "no checkpoint policy named 'evry': did you mean every"),
+        ("run sales_report --scheme hybrd", "'hybrd' is none of hybrid, events, snapshot: did you mean hybrid?"),
+        ("run sales_report --param receiver_url", "write NAME=VALUE"),
+        ("run sales_report --limit max_turn=3", "max_turn"),
+        ("run sales_report --tool nothing", "no tool named 'nothing'"),
+        ("run sales_report extra", "'extra' is one word too many"),
+        ("run sales_report --seed many", "--seed: invalid int value: 'many'"),
+        ("kill", "missing: target"),
+        ("kill harnes", "did you mean harness?"),
+        ("wake", "there is no session here yet"),
+        ("status sales_report-1", "no session named 'sales_report-1'"),
+        ("settle", "missing: key, decision"),
+        ("lab {__file__}", "is a file; a lab is a folder"),
+    ],
+)
+def test_a_mistake_is_one_line_without_a_traceback(shell, line, said):
+    shell.ip.push({"__file__": __file__})
+    complaint = shell.complaint(f"%agent {line}")
+    assert complaint.startswith("UsageError: ")
+    assert said in complaint
+    assert "\n" not in complaint and "Traceback" not in complaint
+
+
+def test_help(shell):
+    listed = shell.run("%agent help")
+    assert isinstance(listed, HelpView)
+    assert all(one.example in listed.text() for one in all_verbs().values())
+    one = shell.run("%agent run -h")
+    assert "--crash FAULT" in one.text() and shell.run("%agent help run").text() == one.text()
+    doc = shell.ip.object_inspect("%agent")["docstring"]
+    assert "%agent run sales_report --crash harness@tool_result" in doc
+
+
+def test_every_verb_can_show_its_help():
+    assert set(all_verbs()) >= {
+        "approve", "attach", "checkpoint", "deny", "help", "kill", "lab", "locate", "log", "pause", "plan", "reply", "run",
+        "sessions", "settle", "start", "status", "step", "tasks", "verify", "wake", "where",
+    }  # fmt: skip
+    for name in all_verbs():
+        shown = agent(f"{name} -h")
+        assert isinstance(shown, HelpView) and name in shown.text() and shown.html()
+
+
+def test_later_modules_add_verbs(shell):
+    @verb("echo", "say it again", arguments=lambda parser: parser.add_argument("words", nargs="*") and None)
+    def echo(request: Request) -> Said:
+        return Said("echo", " ".join(request.options.words))
+
+    try:
+        assert shell.run("%agent echo a b").sentence == "a b"
+        assert "did you mean echo" in shell.complaint("%agent ehco")
+    finally:
+        from agentlab.notebook import registry
+
+        registry._verbs.pop("echo")
+
+
+def test_loading_twice_reloading_and_unloading(shell):
+    magics = shell.ip.magics_manager.magics
+    before = magics["line"]["agent"]
+    shell.run("%load_ext agentlab")
+    shell.run("%reload_ext agentlab")
+    assert isinstance(shell.run("%agent"), LabView)
+    assert magics["line"]["agent"].__func__ is before.__func__
+    shell.run("%unload_ext agentlab")
+    assert "agent" not in magics["line"] and "agent" not in magics["cell"]
+    shell.run("%load_ext agentlab")
+    assert "agent" in magics["line"]
+
+
+def test_a_task_of_a_cell_by_variable_and_by_name(shell):
+    shell.run(TINY)
+    first = shell.run("%agent run adding")
+    second = shell.run("%agent run sum")
+    assert (first.session.id, second.session.id) == ("sum-1", "sum-2")
+    assert isinstance(first, RunResult) and first.status.status == second.status.status == "completed"
+    assert "adding" in shell.run("%agent tasks").text()
+    assert "did you mean adding?" in shell.complaint("%agent run addin")
+
+
+def test_the_line_is_expanded_and_the_body_is_not(shell):
+    shell.run(TINY)
+    shell.run("which = 'adding'")
+    goal = "Keep {which}, {nope} and $which."
+    result = shell.run(f"%%agent run {{which}}\n{goal}\n")
+    assert result.session.definition.goal == goal
+    assert shell.run("%agent run $which").task == "sum"
+
+
+def test_a_goal_alone_with_a_model_and_tools_of_cells(shell):
+    shell.run(TINY)
+    result = shell.run("%%agent run --model answer --tools add\nAdd 1 and 2.")
+    assert result.session.id == "goal-1" and result.status.status == "completed"
+    assert "needs a model" in shell.complaint("%%agent run\nAdd 1 and 2.")
+    assert "takes no cell body" in shell.complaint("%%agent status\nx")
+
+
+def test_parameters_and_limits(shell):
+    shell.run(TINY)
+    session = shell.run('%agent run adding --param n=5 --param name="a b" --limit max_turns=7 --policy every=9').session
+    assert session.definition.params == {"n": 5, "name": "a b"}
+    assert session.definition.limits.max_turns == 7
+    assert session.definition.policy.args == {"n": 9}
+
+
+def test_the_same_from_python(here):
+    namespace = {}
+    exec(TINY, namespace)
+    result = agent("run adding", namespace=namespace)
+    assert result.status == here.session("sum-1").status()
+    with pytest.raises(UserError, match="did you mean"):
+        agent("rnu")
+
+
+def test_lab_and_session_in_hand(shell, here, tmp_path):
+    shell.run(TINY)
+    assert shell.run("%agent").text().startswith("lab lab: no sessions yet")
+    assert not (tmp_path / "lab").exists()
+    shell.run("%agent run adding")
+    assert here.lab.path == tmp_path / "lab"
+    shell.run("%agent lab ./other")
+    assert "no session here" in shell.complaint("%agent status")
+    shell.run("%agent lab lab")
+    assert shell.run("%agent status").status.session_id == "sum-1"
+    assert shell.run("%agent attach sum-1").session is here.session()
+    assert al.Lab(tmp_path / "lab").session("sum-1").status() == here.session().status()
+
+
+def test_step_plan_kill_wake(shell):
+    shell.run(TINY)
+    shell.run("%agent step --task adding")
+    seen = []
+    for _ in range(3):
+        planned = shell.run("%agent plan").command
+        step = shell.run("%agent step")
+        assert step.before == planned
+        seen.append(step.before.name)
+    assert seen == ["AskModel", "RunCall", "AskModel"]
+    assert shell.run("%agent kill harness").sentence.startswith("killed: harness of sum-1")
+    assert "no living harness" in shell.complaint("%agent kill harness")
+    assert shell.run("%agent wake").status.status == "completed"
+    assert "has ended" in shell.complaint("%agent wake")
+    assert "has ended" in shell.complaint("%agent step")
+
+
+def test_in_the_background(shell):
+    shell.run(SLOW)
+    started = shell.run("%agent run slow --background")
+    assert isinstance(started, Said) and shell.run("%agent status").status.status == "running"
+    shell.run("%agent checkpoint here")
+    paused = shell.run("%agent pause")
+    assert paused.status.status == "paused" and "nothing to pause" in shell.complaint("%agent pause")
+    woken = shell.run("%agent wake --background")
+    assert isinstance(woken, Said)
+    killed = shell.run("%agent kill harness")
+    assert killed.session.status().status == "crashed"
+    assert shell.run("%agent locate").located.condition == "harness_dead"
+    assert shell.run("%agent wake --timeout 60").status.status == "completed"
+    assert "checkpoint_written" in {event.type for event in killed.session.events()}
+
+
+ASKING = '''
+import agentlab as al
+
+def curious(view):
+    answers = view.results("ask_user")
+    return al.say("thanks") if answers else al.call("ask_user", question="Which month?")
+
+asking = al.Task(name="asking", goal="Ask.", model=curious, durability="process")
+
+@al.tool(effect="pure", needs_approval=True)
+def press() -> str:
+    """Press the button."""
+    return "pressed"
+
+def pressing(view):
+    return al.say("done") if view.calls("press") else al.call("press")
+
+button = al.Task(name="button", goal="Press.", tools=[press], model=pressing, durability="process")
+'''
+
+
+def test_answers(shell):
+    shell.run(ASKING)
+    waiting = shell.run("%agent run asking")
+    assert waiting.status.status == "waiting" and "%agent reply --wake TEXT" in waiting.text()
+    assert "Which month?" in shell.complaint("%agent wake")
+    shell.run("%agent reply May, don't you know?")
+    assert shell.run("%agent status").status.status == "paused"
+    assert shell.run("%agent wake").status.status == "completed"
+    assert "asks nothing now" in shell.complaint("%agent reply again")
+    assert shell.run("%agent run button").status.status == "waiting"
+    assert shell.run("%agent approve --wake").status.status == "completed"
+    assert shell.run("%agent run button").status.status == "waiting"
+    assert shell.run("%agent deny --wake because").status.status == "completed"
+    assert "no effect in doubt" in shell.complaint("%agent settle nokey done")
