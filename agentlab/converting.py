@@ -9,12 +9,10 @@ from __future__ import annotations
 import collections.abc
 import dataclasses
 import datetime as dt
-import decimal
 import enum
-import pathlib
+import functools
 import types
 import typing
-import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -29,16 +27,22 @@ def _text(make: Callable[[str], Any]) -> Convert:
     return lambda value: make(value) if isinstance(value, str) else value
 
 
-_FROM_TEXT: Mapping[Any, Convert] = {
-    pathlib.Path: _text(pathlib.Path),
-    pathlib.PurePath: _text(pathlib.PurePath),
-    pathlib.PurePosixPath: _text(pathlib.PurePosixPath),
-    dt.datetime: _text(dt.datetime.fromisoformat),
-    dt.date: _text(dt.date.fromisoformat),
-    dt.time: _text(dt.time.fromisoformat),
-    uuid.UUID: _text(uuid.UUID),
-    decimal.Decimal: lambda value: decimal.Decimal(str(value)) if isinstance(value, (int, float, str)) else value,
-}
+@functools.lru_cache(maxsize=1)
+def _from_text() -> Mapping[Any, Convert]:
+    import decimal  # late, as this module is loaded at every start of a tool host
+    import pathlib
+    import uuid
+
+    return {
+        pathlib.Path: _text(pathlib.Path),
+        pathlib.PurePath: _text(pathlib.PurePath),
+        pathlib.PurePosixPath: _text(pathlib.PurePosixPath),
+        dt.datetime: _text(dt.datetime.fromisoformat),
+        dt.date: _text(dt.date.fromisoformat),
+        dt.time: _text(dt.time.fromisoformat),
+        uuid.UUID: _text(uuid.UUID),
+        decimal.Decimal: lambda value: decimal.Decimal(str(value)) if isinstance(value, (int, float, str)) else value,
+    }
 
 
 def converters(fn: Callable[..., Any]) -> dict[str, Convert]:
@@ -75,8 +79,8 @@ def _converter(hint: Any, seen: tuple[Any, ...]) -> Convert | None:
         return lambda value: hint(value) if isinstance(value, list) else value
     if not isinstance(hint, type) or hint in seen:
         return None
-    if hint in _FROM_TEXT:
-        return _FROM_TEXT[hint]
+    if hint in _from_text():
+        return _from_text()[hint]
     if issubclass(hint, enum.Enum):
         return lambda value: value if isinstance(value, hint) else hint(value)
     if dataclasses.is_dataclass(hint):

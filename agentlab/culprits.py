@@ -6,6 +6,7 @@ variable, and by which way it was reached.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import io
 import pickle
@@ -68,8 +69,9 @@ def _dump(value: Any, sink: _Sink) -> list[str]:
 
     registered = cloudpickle.list_registry_pickle_by_value()
     folders: dict[str, str | None] = {}
+    tools = [_function_behind(fn) for fn in (value.values() if isinstance(value, dict) else [value])]
     try:
-        _pickler()(sink, folders).dump(value)
+        _pickler()(sink, folders, tools).dump(value)
     finally:
         for name in cloudpickle.list_registry_pickle_by_value() - registered:
             cloudpickle.unregister_pickle_by_value(sys.modules[name])
@@ -77,13 +79,13 @@ def _dump(value: Any, sink: _Sink) -> list[str]:
 
 
 @functools.lru_cache(maxsize=1)
-def _pickler() -> Callable[[_Sink, dict[str, str | None]], Any]:
+def _pickler() -> Callable[[_Sink, dict[str, str | None], list[Any]], Any]:
     import cloudpickle
 
     class Strict(cloudpickle.Pickler):  # type: ignore[misc]
-        def __init__(self, sink: _Sink, folders: dict[str, str | None]) -> None:
+        def __init__(self, sink: _Sink, folders: dict[str, str | None], tools: list[Any]) -> None:
             super().__init__(sink)
-            self._folders = folders
+            self._folders, self._tools = folders, tools
 
         def reducer_override(self, obj: Any) -> Any:
             if isinstance(obj, _FILES) and obj not in (sys.stdout, sys.stderr):
@@ -91,7 +93,10 @@ def _pickler() -> Callable[[_Sink, dict[str, str | None]], Any]:
                 raise pickle.PicklingError("it is an open file")
             if isinstance(obj, (types.FunctionType, type, types.ModuleType)):
                 self._by_value_if_needed(obj.__name__ if isinstance(obj, types.ModuleType) else obj.__module__)
-            return super().reducer_override(obj)
+            reduced = super().reducer_override(obj)
+            if isinstance(reduced, tuple) and (dataclasses.is_dataclass(obj) or any(obj is t for t in self._tools)):
+                return _with_types(obj, reduced)
+            return reduced
 
         def _by_value_if_needed(self, name: Any) -> None:
             if name in self._folders or name == "__main__":
@@ -103,6 +108,30 @@ def _pickler() -> Callable[[_Sink, dict[str, str | None]], Any]:
                     cloudpickle.register_pickle_by_value(module)
 
     return Strict
+
+
+def _function_behind(fn: Any) -> Any:
+    while isinstance(fn, functools.partial):
+        fn = fn.func
+    if isinstance(fn, types.MethodType):
+        return fn.__func__
+    return fn if isinstance(fn, (types.FunctionType, type)) else type(fn).__call__
+
+
+def _with_types(obj: Any, reduced: tuple[Any, ...]) -> tuple[Any, ...]:
+    """``reduced`` with types where annotations are text, whole or in part: the names in them do not travel."""
+    from agentlab.schemas import hints_of
+
+    state = reduced[2] if len(reduced) > 2 else None
+    if not isinstance(state, tuple) or len(state) != 2:
+        return reduced
+    index = 0 if isinstance(obj, type) else 1  # the dict of a class; what a function has beside its dict
+    annotations = state[index].get("__annotations__")
+    if not annotations:
+        return reduced
+    hints = {name: hint for name, hint in hints_of(obj).items() if name in annotations and name != "return"}
+    changed = {**state[index], "__annotations__": {**annotations, **hints}}
+    return (*reduced[:2], (changed, state[1]) if index == 0 else (state[0], changed), *reduced[3:])
 
 
 def _problem(value: Any) -> Exception | None:
@@ -118,16 +147,17 @@ def blame(members: Mapping[str, Any], error: Exception) -> str:
     for name, fn in members.items():
         problem = _problem(fn)
         if problem is not None:
-            trail, value, problem = _follow(fn, problem)
+            trail, values, problem = _follow(fn, problem)
             way = " → ".join(trail)
-            what = f"its {way} is {_kind(value)}" if way else "it"
-            return f"{name} can not travel to another process: {what}: {_said(problem)}; {_advice(value)}"
+            what = f"its {way} is {_kind(values[-1])}" if way else "it"
+            return f"{name} can not travel to another process: {what}: {_said(problem)}; {_advice(values)}"
     return f"{', '.join(members)} can not travel together to another process: {_said(error)}; define them in a module"
 
 
-def _follow(value: Any, problem: Exception) -> tuple[list[str], Any, Exception]:
-    """The way from a callable to the part that does not travel."""
+def _follow(value: Any, problem: Exception) -> tuple[list[str], list[Any], Exception]:
+    """The way from a callable to the part that does not travel: what the steps are called, and what is found there."""
     trail: list[str] = []
+    values = [value]
     seen = {id(value)}
     while len(trail) < _MAX_TRAIL:
         for label, part in parts(value):
@@ -137,11 +167,12 @@ def _follow(value: Any, problem: Exception) -> tuple[list[str], Any, Exception]:
             found = _problem(part)
             if found is not None:
                 trail.append(label)
+                values.append(part)
                 value, problem = part, found
                 break
         else:
             break
-    return trail, value, problem
+    return trail, values, problem
 
 
 def heaviest(members: Mapping[str, Any]) -> str:
@@ -235,14 +266,14 @@ def _said(error: Exception) -> str:
     return text[:300] or type(error).__name__
 
 
-def _advice(value: Any) -> str:
-    kind = type(value).__name__.lower()
-    if isinstance(value, _FILES):
-        return "open it inside the function, by its path"
-    if isinstance(value, (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)) or hasattr(
-        value, "__next__"
-    ):
-        return "use a list, or make it inside the function"
-    if any(word in kind for word in ("connection", "cursor", "session", "client", "engine", "socket", "pool")):
-        return "connect inside the function"
+def _advice(values: list[Any]) -> str:
+    """What to do about the last of ``values``, or about the nearest thing around it that says more."""
+    for value in reversed(values[1:]):
+        kind = type(value).__name__.lower()
+        if isinstance(value, _FILES):
+            return "open it inside the function, by its path"
+        if hasattr(value, "__next__") or isinstance(value, (types.CoroutineType, types.AsyncGeneratorType)):
+            return "use a list, or make it inside the function"
+        if any(word in kind for word in ("connection", "cursor", "session", "client", "engine", "socket", "pool")):
+            return "connect inside the function"
     return "make it inside the function, or put the function into a module of its own"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import NormalDist, fmean
 from typing import Literal
 
 from agentlab.errors import BadDefinition
-from agentlab.experiments.special import chi2_quantile
+from agentlab.experiments.special import chi2_quantile, t_quantile
 
 BOOTSTRAPS = 2000
 
@@ -84,7 +84,7 @@ def fit_cost(costs_s: Sequence[float], confidence: float = 0.95, seed: int = 0) 
     if not costs_s or any(not 0 <= cost < math.inf for cost in costs_s):
         raise BadDefinition("costs are finite numbers of seconds of at least 0, one or more")
     low, high = bootstrap_mean(costs_s, confidence, seed)
-    return Estimate(fmean(costs_s), low, high, len(costs_s), confidence, "percentile bootstrap")
+    return Estimate(fmean(costs_s), low, high, len(costs_s), confidence, "expanded percentile bootstrap")
 
 
 def dispersion(histories: Iterable[History]) -> float:
@@ -103,9 +103,12 @@ def dispersion(histories: Iterable[History]) -> float:
 
 
 def bootstrap_mean(values: Sequence[float], confidence: float, seed: int, resamples: int = BOOTSTRAPS) -> tuple[float, float]:
-    """Percentile bootstrap interval of the mean (Efron 1979). The legacy generator: its stream never changes.
+    """Percentile bootstrap interval of the mean (Efron 1979), its tails moved out as t's are for few values.
 
-    Under about 20 values it is somewhat too narrow; with one value it has no width at all.
+    That is the expanded percentile interval of Hesterberg ("What teachers should know about the bootstrap", The
+    American Statistician 69(4), 2015); the plain one is too narrow under about 40 values. No interval leaves the range
+    of the data: with under five values it says little, with one it has no width. The legacy generator is used
+    because its stream never changes.
     """
     import numpy as np
 
@@ -117,6 +120,9 @@ def bootstrap_mean(values: Sequence[float], confidence: float, seed: int, resamp
         rows = min(block, resamples - len(means))
         means += data[rng.randint(0, data.size, size=(rows, data.size))].mean(axis=1).tolist()
     tail = 100 * (1 - confidence) / 2
+    if data.size > 1:
+        wide = t_quantile((1 + confidence) / 2, data.size - 1) * math.sqrt(data.size / (data.size - 1))
+        tail = 100 * NormalDist().cdf(-wide)
     low, high = np.percentile(means, [tail, 100 - tail])
     return float(low), float(high)
 

@@ -1,4 +1,4 @@
-"""The few functions of statistics that the standard library lacks: incomplete gamma and chi-square quantiles."""
+"""The few functions of statistics that the standard library lacks: incomplete gamma, quantiles of chi-square and t."""
 
 from __future__ import annotations
 
@@ -69,3 +69,25 @@ def chi2_quantile(p: float, df: float) -> float:
         else:
             high = middle
     return (low + high) / 2
+
+
+def t_quantile(p: float, df: float) -> float:
+    """The ``x`` with P(Student's t with ``df`` degrees of freedom <= x) = ``p``.
+
+    Closed forms for 1 and 2 degrees of freedom, else four terms of the Cornish-Fisher expansion (Abramowitz and
+    Stegun 26.7.5): an error of under 2 % from 3 degrees on and of under 0.01 % from 10 on, for p of 0.005 to 0.995.
+    """
+    if not (0 < p < 1 and df >= 1):
+        raise BadDefinition(f"a t quantile needs 0 < p < 1 and df >= 1, not {p!r} and {df!r}")
+    if df == 1:
+        return math.tan(math.pi * (p - 0.5))
+    if df == 2:
+        return (2 * p - 1) * math.sqrt(2 / (4 * p * (1 - p)))
+    z = NormalDist().inv_cdf(p)
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return z + sum(term / df ** (i + 1) for i, term in enumerate(terms))

@@ -11,6 +11,8 @@ from agentlab.errors import BadDefinition
 from agentlab.experiments.fit import bootstrap_mean
 
 POWER = 0.8
+FEW = 10
+"""Under this number of seeds a bootstrap interval is rough, and the sentence says so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ Results = Mapping[str, Mapping[int, float]]
 
 
 def compare(results: Results, policy: str, baseline: str, confidence: float = 0.95, seed: int = 0) -> Comparison:
-    """Paired bootstrap (percentile) of the mean difference over the seeds that both have and both finished.
+    """Paired bootstrap (expanded percentile) of the mean difference over the seeds that both have and both finished.
 
     Raises:
         BadDefinition: they have no finished seed in common.
@@ -159,8 +161,8 @@ def _notes(best: Comparison, found: list[Comparison], left_out: list[str], other
     notes = []
     if others > 1:
         notes.append(f" Intervals are widened so that all {others} comparisons hold together at {100 * confidence:g} %.")
-    if best.seeds < 20:
-        notes.append(f" With {best.seeds} seeds the interval is somewhat too narrow.")
+    if best.seeds < FEW:
+        notes.append(f" {best.seeds} seeds are few: take the interval as a rough one.")
     stuck = [c.policy for c in found if c.unfinished > c.unfinished_baseline] + left_out
     if stuck:
         notes.append(f" Not considered, for unfinished runs: {', '.join(stuck)}.")

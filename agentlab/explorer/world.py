@@ -5,7 +5,6 @@ Clock and ids of a new incarnation follow from the log alone, so that equal dura
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from agentlab.clock import ManualClock
@@ -22,6 +21,7 @@ from agentlab.log.memory import MemoryLog, MemoryStore
 from agentlab.ports import Execution, Log, ToolInvocation, ToolOutcome
 from agentlab.sandbox.simulated import SimulatedSandboxes
 from agentlab.session.decide import Run
+from agentlab.session.state import State
 from agentlab.toolhost.invoking import role_of
 from agentlab.toolhost.outcome import execution_for
 
@@ -41,7 +41,8 @@ class World(SimulatedWorld):
         self.touches = 0
         """Calls to sandbox ports so far: a sandbox that dies between two of them dies the same death."""
         self.complaints: list[str] = []
-        self.spent: Mapping[str, int] = {}
+        self.before: State | None = None
+        """The durable state as the harness that died knew it."""
         self.life = Life()
         self.recorder: Recorder | None = None
         self.wakes = 0
@@ -66,7 +67,8 @@ class World(SimulatedWorld):
         other = World(self.subject, store, self.outside.copy())
         other.sandboxes = self.sandboxes.copy(store.blobs)
         other._accepted = self._accepted
-        other.acked, other.spent, other.complaints = self.acked, self.spent, list(self.complaints)
+        other.acked, other.complaints = self.acked, list(self.complaints)
+        other.before = self.recorder.committed if self.recorder is not None else self.before
         other.wakes = self.wakes
         return other
 
@@ -216,5 +218,3 @@ def _execution(invocation: ToolInvocation) -> Execution:
         found = _executions[identity] = execution_for(invocation, None)
     return found
 
-
-Strike = Callable[[], None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,8 +18,10 @@ class Redactor:
     """Replaces known secret values in drafts by ``[redacted:NAME]``."""
 
     def __init__(self, secrets: Mapping[str, str]) -> None:
-        # Longest first, so that a secret that contains another one is replaced whole.
-        self._secrets = sorted(((v, k) for k, v in secrets.items() if len(v) >= _SHORTEST), key=lambda p: -len(p[0]))
+        # Longest first, so that a secret that contains another one is replaced whole. A tool may give JSON as text, in
+        # which a secret stands escaped.
+        forms = {(form, name) for name, v in secrets.items() if len(v) >= _SHORTEST for form in _forms(v)}
+        self._secrets = sorted(forms, key=lambda p: (-len(p[0]), p))
         self.active = bool(self._secrets)
         """Whether there is any secret to look for."""
         self._forms = tuple({form for v, _ in self._secrets for form in (v, canonical(v)[1:-1])})
@@ -37,6 +40,14 @@ class Redactor:
         """``draft`` without secrets."""
         return replace(draft, payload=self._scrub(draft.payload), error=self._scrub(draft.error))
 
+    def names_in(self, data: bytes) -> list[str]:
+        """Names of the variables whose secrets stand in ``data``."""
+        return sorted({name for secret, name in self._secrets if secret.encode("utf-8", "surrogateescape") in data})
+
+    def value(self, value: Any) -> Any:
+        """Plain data without secrets."""
+        return self._scrub(value)
+
     def text(self, value: str) -> str:
         """``value`` without secrets."""
         for secret, name in self._secrets:
@@ -51,3 +62,7 @@ class Redactor:
         if isinstance(value, (list, tuple)):
             return [self._scrub(v) for v in value]
         return value
+
+
+def _forms(secret: str) -> set[str]:
+    return {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}

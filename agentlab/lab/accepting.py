@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agentlab.definition import Definition, Limits, PolicySpec
+from agentlab.definition import Definition, Limits, PolicySpec, from_json
 from agentlab.errors import BadDefinition, UserError
 from agentlab.events import GENESIS, Draft, canonical
 from agentlab.harness.baseline import baseline
@@ -15,6 +15,7 @@ from agentlab.harness.recorder import Recorder
 from agentlab.harness.redact import Redactor
 from agentlab.harness.trust import signed_text
 from agentlab.ownership import sign
+from agentlab.models.registry import resolve as resolve_model
 from agentlab.policies import due, facts_at_start, parse_policy
 from agentlab.ports import Log
 from agentlab.session.state import State
@@ -44,12 +45,23 @@ def accept(
         overrides["limits"] = _limits(named, overrides["limits"])
     definition, dump, _ = named.define(lab.store.blobs.put, model=model, **overrides)
     check_policy(definition.policy)
+    if definition.model_ref is None:
+        resolve_model(definition.model, base_url=definition.base_url, params=definition.model_params)
+    redactor = Redactor.from_environment(os.environ)
+    if redactor.finds(canonical(definition.to_json())):  # before it is signed, and before a large one becomes a blob
+        definition = from_json(redactor.value(definition.to_json()))
+    held = redactor.names_in(dump) if dump is not None else []
+    if held:
+        raise BadDefinition(
+            f"the code of task {definition.task!r} holds the value of {', '.join(held)}, and it would be written into the"
+            " lab: read it from os.environ inside the function instead"
+        )
     given: dict[str, Any] = {"goal": definition.goal, "task": definition.task}
     if dump is not None:
         given["dump"] = lab.store.blobs.put(dump)
     given["signature"] = sign(signed_text(definition.to_json(), given.get("dump")))
     log = _new_log(lab, definition, session_id)
-    _begin(lab, log, definition, given)
+    _begin(lab, log, definition, given, redactor)
     return log, definition
 
 
@@ -89,7 +101,7 @@ def _new_log(lab: Lab, definition: Definition, session_id: str | None) -> Log:
         number += 1
 
 
-def _begin(lab: Lab, log: Log, definition: Definition, given: Mapping[str, Any]) -> None:
+def _begin(lab: Lab, log: Log, definition: Definition, given: Mapping[str, Any], redactor: Redactor) -> None:
     data = definition.to_json()
     text = canonical(data)
     shown: Any = data
@@ -104,7 +116,5 @@ def _begin(lab: Lab, log: Log, definition: Definition, given: Mapping[str, Any])
         "limits": data["limits"],
         "guard": data["guard"],
     }
-    recorder = Recorder(
-        log, lab.store.blobs, State(hash=GENESIS), 0, lab.clock, lab.ids, Redactor.from_environment(os.environ)
-    )
+    recorder = Recorder(log, lab.store.blobs, State(hash=GENESIS), 0, lab.clock, lab.ids, redactor)
     recorder.commit((Draft("session_started", payload),))

@@ -18,7 +18,10 @@ from agentlab.log.store import ParquetStore
 from agentlab.supervisor.client import Supervisor, supervisor
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from agentlab.authoring import Task
+    from agentlab.query import Query
 
 DEFAULT = Path("lab")
 
@@ -42,6 +45,7 @@ class Lab:
             raise BadLab(f"{self.path} is a file; a lab is a folder: name another path")
         self.store = ParquetStore(self.path)
         self._supervisor: Supervisor | None = None
+        self._query: Query | None = None
         self._sessions: dict[str, Session] = {}
 
     @property
@@ -110,6 +114,19 @@ class Lab:
     def sessions(self) -> list[Session]:
         """All sessions, sorted by id."""
         return [self.session(session_id) for session_id in self.store.sessions()]
+
+    @property
+    def query(self) -> Query:
+        """SQL over all sessions; ``lab.query.views()`` says what can be asked."""
+        if self._query is None:
+            from agentlab.query import Query
+
+            self._query = Query(self.store)
+        return self._query
+
+    def sql(self, text: str, params: Any = None) -> pd.DataFrame:
+        """The answer of :meth:`agentlab.query.Query.sql` over this lab."""
+        return self.query.sql(text, params)
 
     def close(self) -> None:
         """End every harness and sandbox that this process started. Sessions stay and can be woken."""

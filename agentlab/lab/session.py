@@ -18,12 +18,14 @@ from agentlab.errors import BadDefinition, UnknownName, UserError
 from agentlab.events import GENESIS, Draft, Event, Head, resolve, verify_chain
 from agentlab.faults.spec import Fault
 from agentlab.harness.assembly import definition_of
+from agentlab.harness.redact import Redactor
 from agentlab.harness.trust import require_trust
 from agentlab.lab.inputs import append_input
 from agentlab.lab.locate import Located, locate
 from agentlab.lab.reader import Reader
 from agentlab.lab.status import Status, as_woken, status_of
 from agentlab.log.paths import folder_name
+from agentlab.models.registry import resolve as resolve_model
 from agentlab.ports import Log
 from agentlab.sandbox.snapshot import Entry, decode
 from agentlab.session.commands import Command
@@ -141,8 +143,9 @@ class Session:
     # --- driving ---------------------------------------------------------------------------------------------------
 
     def add_input(self, *drafts: Draft) -> tuple[Event, ...]:
-        """Append inputs."""
-        return append_input(self.log, drafts, self.lab.clock, self.lab.ids)
+        """Append inputs, without the secrets of this process's environment."""
+        redactor = Redactor.from_environment(os.environ)
+        return append_input(self.log, tuple(map(redactor.clean, drafts)), self.lab.clock, self.lab.ids)
 
     def start(
         self, *, takeover: bool = False, trust: bool = False, restart: bool = True, arm: Sequence[Fault] = ()
@@ -153,9 +156,7 @@ class Session:
             SessionBusy: a harness is alive and ``takeover`` is False.
             NotTrusted: it would run pickled code of another owner.
         """
-        first = next(iter(self.log.replay(1, 1)))
-        require_trust(first.payload, self.lab.store.blobs, trust)
-        self._free(takeover)
+        self._permit(takeover, trust)
         argv = [sys.executable, "-m", "agentlab.harness.child", "--lab", str(self.lab.path), "--session", self.id]
         argv += ["--trust"] if trust else []
         argv += ["--takeover"] if takeover else []
@@ -173,7 +174,10 @@ class Session:
         """Where the harness's own words go (its standard output and error)."""
         return self.lab.path / "run" / f"{folder_name(self.id)}.log"
 
-    def _free(self, takeover: bool) -> None:
+    def _permit(self, takeover: bool, trust: bool) -> None:
+        """Refuse a start that trust or another harness forbids; nothing has been written then."""
+        first = next(iter(self.log.replay(1, 1)))
+        require_trust(first.payload, self.lab.store.blobs, trust)
         state = self.state
         if not state.incarnation or not state.process or state.control.status == "ended":
             return
@@ -206,11 +210,16 @@ class Session:
                 f"session {self.id!r} waits for a person: {state.control.question.get('question')}; answer with reply, approve,"
                 " deny or settle, then wake it"
             )
+        lingers = self._lingers()
+        if model:
+            resolve_model(model)
+        if not lingers:
+            self._permit(takeover, trust)
         resume = {"id": self.lab.ids.new("i"), "mode": "run", **({"model": model} if model else {})}
         if state.control.status == "paused" or state.control.pause_id or model:
             self.add_input(Draft("resume_requested", resume))
             self._definition = None
-        if not self._lingers():
+        if not lingers:
             self.start(takeover=takeover, trust=trust)
         if not background:
             self.wait(timeout_s)
@@ -229,8 +238,11 @@ class Session:
         state = self.state
         if state.control.status in ("ended", "waiting"):
             return self.wake()._new_events(state.seq)
+        lingers = self._lingers()
+        if not lingers:
+            self._permit(False, False)
         self.add_input(Draft("resume_requested", {"id": self.lab.ids.new("i"), "mode": "step"}))
-        if not self._lingers():
+        if not lingers:
             self.start()
         self._await(lambda s: s.control.status in RESTING and s.seq > state.seq + 1, timeout_s)
         return self._new_events(state.seq)
@@ -271,6 +283,8 @@ class Session:
                 self.lab.supervisor.stop(self.id, signal.SIGKILL)
             process.send_signal(record, signal.SIGKILL)
             process.await_death(record)
+            if not restart and self.lab.supervisor.alive(self.id):
+                self.lab.supervisor.wait_exit(self.id, timeout=5.0)  # a wake right after this must not find it busy
         else:
             from agentlab.sandbox.killing import kill_sandbox
 

@@ -50,6 +50,8 @@ def status_of(state: State) -> Status:
         word, reason = control.outcome, ""
     elif word == "new" and control.pause_id:
         word, reason = "paused", control.pause_reason
+    elif word == "running" and not state.incarnation:  # asked to begin, and nobody has
+        word = "new"
     elif word in ("running", "new") and state.incarnation:
         alive = process.liveness(state.process)
         if alive == "unknown":

@@ -27,12 +27,6 @@ class Point:
     when: dt.date | None = None
 
 
-@dataclass
-class Node:
-    value: int
-    children: list[Node]
-
-
 def typed(
     path: Path,
     when: dt.datetime | None = None,
@@ -86,15 +80,6 @@ def test_plain_functions_have_no_converters() -> None:
         return a, b, c, d
 
     assert converters(plain) == {} and converters(len) == {}
-
-
-def test_a_type_that_contains_itself_is_made_at_the_top_and_passed_on_below() -> None:
-    def walk(node: Node) -> int:
-        return node.value
-
-    given = {"node": {"value": 1, "children": [{"value": 2, "children": []}]}}
-    node = Shape(walk).fit(given, "tool", None, {})[1]["node"]
-    assert node == Node(1, [{"value": 2, "children": []}])  # type: ignore[list-item]
 
 
 def test_the_key_that_the_harness_fills_in_is_not_converted() -> None:

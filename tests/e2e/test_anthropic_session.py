@@ -82,54 +82,38 @@ def test_retry_after_is_respected(lab, server):
     assert (again.ts - error.ts) / 1e6 >= 1.4
 
 
-def test_a_wait_that_is_longer_than_the_limit_pauses_instead(lab, server):
-    server.add(faults.rate_limited(3600))
-    session = lab.run(claude(server, *STEPS), timeout_s=40)
-    status = session.status()
-    assert (status.status, status.reason, status.resumable) == ("paused", "model", True)
-    assert "rate_limited" in " ".join(session.locate().evidence)
-    session.wake(timeout_s=40)
-    judge(session, server, lab)
+ROUNDS = (
+    (("server", faults.http_error(500)), ("overloaded", faults.overloaded())),
+    (("connection", faults.cut_after(300)), ("malformed", faults.malformed_tool_json())),
+    (("empty", faults.empty()), ("empty", faults.empty())),
+    (("refused", faults.refusal("not this")),),
+    (("rate_limited", faults.rate_limited(3600)),),
+)
+"""What goes wrong before each rest: retried once (a refusal, and a wait beyond the limit, not at all), then paused."""
 
 
-FAILURES = [
-    ("server", faults.http_error(500)),
-    ("overloaded", faults.overloaded()),
-    ("connection", faults.cut_after(300)),
-    ("malformed", faults.malformed_tool_json()),
-    ("empty", faults.empty()),
-]
-
-
-@pytest.mark.parametrize(("kind", "fault"), FAILURES, ids=[kind for kind, _ in FAILURES])
-def test_failures_are_retried_within_limits_then_the_session_rests_and_a_wake_goes_on(lab, server, kind, fault):
-    server.add(fault, fault)
-    session = lab.run(claude(server, *STEPS, limits={"model_retries": 1}), timeout_s=40)
-    errors = of_type(session, "model_error")
-    assert [(e.payload["kind"], e.payload["will_retry"]) for e in errors] == [(kind, True), (kind, False)]
-    assert all(e.error["type"] == kind and e.error["message"] for e in errors)
-    status = session.status()
-    assert (status.status, status.reason, status.resumable) == ("paused", "model", True)
-    found = session.locate()
-    assert kind in " ".join(found.evidence) and found.error, "why it rests"
+def test_failures_are_retried_within_limits_then_the_session_rests_and_a_wake_goes_on(lab, server):
+    session = lab.create(claude(server, *STEPS, limits={"model_retries": 1}))
+    for number, wrong in enumerate(ROUNDS):
+        server.add(*(fault for _, fault in wrong))
+        before, sent = session.state.seq, len(server.requests)
+        session.wake(timeout_s=40)
+        errors = [e for e in session.replay(before + 1) if e.type == "model_error"]
+        kinds = [kind for kind, _ in wrong]
+        assert [e.payload["kind"] for e in errors] == kinds
+        assert [e.payload["will_retry"] for e in errors] == [True] * (len(wrong) - 1) + [False]
+        assert len(server.requests) - sent == len(wrong), "no try more, none less"
+        assert all(e.error["type"] == e.payload["kind"] and e.error["message"] for e in errors)
+        status = session.status()
+        assert (status.status, status.reason, status.resumable) == ("paused", "model", True), number
+        found = session.locate()
+        assert kinds[-1] in " ".join(found.evidence) and found.error, "why it rests"
     session.wake(timeout_s=40)
     judge(session, server, lab)
     assert session.status().crashes == 0
-    at_risk = {e.payload["request_id"] for e in errors if e.payload["at_risk"]}
+    at_risk = {e.payload["request_id"] for e in of_type(session, "model_error") if e.payload["at_risk"]}
     assert set(session.state.budget.at_risk) == at_risk, "what may have been spent stays counted"
     assert session.state.budget.reserved == {}
-
-
-def test_a_refusal_is_not_asked_again_by_itself(lab, server):
-    server.add(faults.refusal("not this"))
-    session = lab.run(claude(server, *STEPS), timeout_s=40)
-    (error,) = of_type(session, "model_error")
-    assert error.payload["kind"] == "refused" and not error.payload["will_retry"]
-    status = session.status()
-    assert (status.status, status.reason, status.resumable) == ("paused", "model", True)
-    assert len(server.requests) == 1
-    session.wake(timeout_s=40)
-    judge(session, server, lab)
 
 
 def test_a_call_of_a_tool_that_was_never_offered_becomes_an_error_that_the_model_reads(lab, server):

@@ -7,7 +7,7 @@ import pytest
 
 from agentlab.errors import BadDefinition
 from agentlab.experiments import Bursty, Exponential, History, dispersion, fit_cost, fit_mtbf
-from agentlab.experiments.special import chi2_quantile, gamma_p
+from agentlab.experiments.special import chi2_quantile, gamma_p, t_quantile
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,15 @@ from agentlab.experiments.special import chi2_quantile, gamma_p
 )  # fmt: skip
 def test_chi_square_quantiles_are_those_of_the_tables(p, df, x):
     assert chi2_quantile(p, df) == pytest.approx(x, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("p", "df", "t", "within"),
+    [(0.975, 1, 12.7062, 1e-6), (0.975, 2, 4.302653, 1e-6), (0.975, 3, 3.182446, 0.01), (0.995, 3, 5.840909, 0.02),
+     (0.975, 5, 2.570582, 1e-3), (0.975, 10, 2.228139, 1e-4), (0.995, 10, 3.169273, 1e-4), (0.025, 30, -2.042272, 1e-6)],
+)  # fmt: skip
+def test_t_quantiles_are_those_of_the_tables(p, df, t, within):
+    assert t_quantile(p, df) == pytest.approx(t, rel=within)
 
 
 def test_incomplete_gamma_at_known_places():

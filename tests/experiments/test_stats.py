@@ -15,12 +15,13 @@ def results(shift, seeds, noise=5.0, start=0):
     return {"default": base, "other": {s: v + shift + rng.gauss(0, noise) for s, v in base.items()}}
 
 
-def test_paired_intervals_cover_the_difference_nearly_as_often_as_they_say():
+@pytest.mark.parametrize("seeds", [8, 12, 30])
+def test_paired_intervals_cover_the_difference_nearly_as_often_as_they_say(seeds):
     covered = 0
-    for trial in range(400):
-        found = compare(results(-2.0, 30, start=trial), "other", "default", seed=trial)
+    for trial in range(600):
+        found = compare(results(-2.0, seeds, start=trial), "other", "default", seed=trial)
         covered += found.low <= -2.0 <= found.high
-    assert 0.90 <= covered / 400 <= 0.98
+    assert 0.92 <= covered / 600 <= 0.98
 
 
 def test_pairing_takes_out_what_seeds_have_in_common():
@@ -50,10 +51,10 @@ def test_a_sure_recommendation_names_policy_size_and_doubt():
 
 
 def test_an_unsure_one_says_how_many_seeds_it_would_take():
-    found = recommend(results(-0.4, 12, start=3), "default")
-    assert found.best == "default" and not found.certain and found.runs_needed and found.runs_needed > 12
+    found = recommend(results(-0.4, 8, start=1), "default")
+    assert found.best == "default" and not found.certain and found.runs_needed and found.runs_needed > 8
     assert "No policy is shown to be better" in found.text and f"about {found.runs_needed} seeds" in found.text
-    assert "too narrow" in found.text
+    assert "rough one" in found.text
 
 
 def test_a_worse_policy_is_not_recommended():

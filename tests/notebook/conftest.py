@@ -23,14 +23,20 @@ import agentlab as al
 @al.tool(effect="pure")
 def nap(n: int) -> str:
     """Sleep a little."""
-    time.sleep(0.15)
+    time.sleep(0.2)
     return f"nap {n}"
 
 def napping(view):
     n = len(view.calls("nap"))
-    return al.call("nap", n=n) if n < 40 else al.say("rested")
+    return al.call("nap", n=n) if n < 12 else al.say("rested")
 
-slow = al.Task(name="naps", goal="Sleep forty times.", tools=[nap], model=napping)
+@al.tool(effect="sandboxed")
+def touch(path: str) -> str:
+    """Make an empty file."""
+    open(path, "w").close()
+    return path
+
+slow = al.Task(name="naps", goal="Sleep twelve times.", tools=[nap, touch], model=napping)
 '''
 """A task of some seconds, defined in a cell, which can be interrupted and killed in the middle."""
 

@@ -243,7 +243,7 @@ def test_answers(shell):
     waiting = shell.run("%agent run asking")
     assert waiting.status.status == "waiting" and "%agent reply --wake TEXT" in waiting.text()
     assert "Which month?" in shell.complaint("%agent wake")
-    shell.run("%agent reply May, don't you know?")
+    shell.run("%agent reply May, don't you know")
     assert shell.run("%agent status").status.status == "paused"
     assert shell.run("%agent wake").status.status == "completed"
     assert "asks nothing now" in shell.complaint("%agent reply again")

@@ -256,8 +256,20 @@ class Story:
         }
         self.add(Draft("fault_injected", mark))
         gone = {"type": "SandboxGone", "message": "gone"}
-        self.add(Draft("sandbox_lost", {"sandbox_id": "sb", "reason": "gone", "unsaved": again}, error=gone, error_type="SandboxGone"))  # fmt: skip
-        self.add(Draft("sandbox_ready", {"sandbox_id": "sb", "record": {}, "resources": {}, "generation": 2}, duration_ms=40.0), after_ms=40.0)  # fmt: skip
+        self.add(
+            Draft(
+                "sandbox_lost",
+                {"sandbox_id": "sb", "reason": "gone", "unsaved": again},
+                error=gone,
+                error_type="SandboxGone",
+            )
+        )
+        self.add(
+            Draft(
+                "sandbox_ready", {"sandbox_id": "sb", "record": {}, "resources": {}, "generation": 2}, duration_ms=40.0
+            ),
+            after_ms=40.0,
+        )
         reruns = [
             Draft("execution_rerun", {"call_id": f"c{i}", "exec_id": "x", "same": True}, duration_ms=30.0)
             for i in range(again)
@@ -310,7 +322,18 @@ def long(store: ParquetStore, session_id: str = "long-1", steps: int = 5000, see
         if number % 60 == 0:
             story.scratch = 300
             if number:
-                story.add(Draft("context_compacted", {"dropped": 60, "kept": {"from_round": number}, "tokens_before": 3900, "tokens_after": 300, "strategy": "window"}))  # fmt: skip
+                story.add(
+                    Draft(
+                        "context_compacted",
+                        {
+                            "dropped": 60,
+                            "kept": {"from_round": number},
+                            "tokens_before": 3900,
+                            "tokens_after": 300,
+                            "strategy": "window",
+                        },
+                    )
+                )
         looping = 2000 <= number < 2040 or 3500 <= number < 3512
         tool = "run_tests" if looping else tools[story.rng.randrange(len(tools))]
         story.call(tool, "stuck" if looping else number, error="Timeout" if story.rng.random() < 0.04 else None)

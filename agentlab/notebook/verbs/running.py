@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -19,6 +20,8 @@ from agentlab.notebook.results import RunResult, next_commands
 from agentlab.notebook.views import Said, StatusView
 
 _ASSIGNED = re.compile(r"([A-Za-z_][\w.-]*)=(.*)", re.DOTALL)
+_BEGINS_S = 10.0
+"""How long a start in the background is watched, so that what follows in the cell finds it running."""
 
 
 def _start_arguments(parser: argparse.ArgumentParser) -> None:
@@ -130,9 +133,13 @@ def finish(session: Session, timeout_s: float | None = None) -> RunResult:
 
 
 def _in_background(session: Session) -> Said:
-    commands = next_commands(session) if session.status().status == "running" else {"%agent status": "look"}
-    commands = {"%agent status": "look", "%agent pause": "rest at the next safe point", **commands}
-    return Said(session.id, "runs in the background, as long as this kernel does", commands, session)
+    deadline = time.monotonic() + _BEGINS_S
+    while time.monotonic() < deadline and session.status().status != "running":
+        if not session.lab.supervisor.alive(session.id):
+            session.wait(0)  # it rests already, or never began: then this says why
+            break
+        time.sleep(0.02)
+    return Said(session.id, "runs in the background, as long as this kernel does", next_commands(session), session)
 
 
 def _wake_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,0 +1,102 @@
+"""What the functions of this package take: a session, several, a whole lab, or a choice of a lab's sessions by SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from agentlab.errors import UserError
+from agentlab.query import Query
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+Source = Any
+"""A ``Session``; an iterable of them (of one lab); a ``Lab`` (or its store, or a ``Query``); a text, with ``lab``: an
+SQL condition over the columns of the view ``sessions``, like ``"task = 'report' AND crashes > 0"``; or an
+:class:`Analysed` that was made before."""
+
+
+class Analysed:
+    """A choice of sessions, resolved once: what frames, plots and diagnosis read. Made by :func:`analysed`."""
+
+    def __init__(self, query: Query) -> None:
+        self.query = query
+        self._tables: dict[tuple[str, str], pa.Table] = {}
+
+    def table(self, view: str, where: str = "") -> pa.Table:
+        """A view as an Arrow table; read once."""
+        key = (view, where)
+        if key not in self._tables:
+            self._tables[key] = self.query.view(view, where)
+        return self._tables[key]
+
+    def frame(self, view: str, where: str = "") -> pd.DataFrame:
+        """A view as a data frame; see :mod:`agentlab.analysis.frames`."""
+        from agentlab.query.frame import to_pandas
+
+        return to_pandas(self.table(view, where))
+
+    def sql(self, text: str) -> pd.DataFrame:
+        """Any question over these sessions."""
+        return self.query.sql(text)
+
+
+def analysed(x: Source, lab: Any = None) -> Analysed:
+    """``x`` as sessions to read.
+
+    Raises:
+        UserError: it is nothing that can be read, or a condition without a lab, or sessions of several labs.
+    """
+    if isinstance(x, Analysed):
+        return x
+    if isinstance(x, Query):
+        return Analysed(x)
+    if isinstance(x, str):
+        return Analysed(_chosen(x, lab))
+    if _is_session(x):
+        return Analysed(Query(_store_of(x), [x.id]))
+    if hasattr(x, "store"):  # a lab
+        return Analysed(Query(x.store))
+    if hasattr(x, "sessions") and hasattr(x, "open"):  # a store
+        return Analysed(Query(x))
+    if isinstance(x, Iterable):
+        return Analysed(_several(list(x), lab))
+    raise UserError(f"{x!r} is no session, lab or choice of sessions: pass one of these")
+
+
+def _chosen(condition: str, lab: Any) -> Query:
+    if lab is None:
+        raise UserError(f"{condition!r} chooses sessions of a lab: pass lab= as well")
+    store = getattr(lab, "store", lab)
+    found = Query(store).sql(f"SELECT session_id FROM sessions WHERE {condition or 'true'} ORDER BY session_id")
+    return _restricted(store, found.session_id)
+
+
+def _restricted(store: Any, shown: Iterable[str]) -> Query:
+    from agentlab.query.rows import readable
+
+    wanted = set(shown)
+    return Query(store, [session_id for session_id in store.sessions() if readable(session_id) in wanted])
+
+
+def _several(items: list[Any], lab: Any) -> Query:
+    if not items:
+        if lab is None:
+            raise UserError("no session given: pass at least one, or lab= to say whose sessions")
+        return Query(getattr(lab, "store", lab), [])
+    if not all(_is_session(item) for item in items):
+        raise UserError("pass sessions, like [lab.session('a'), lab.session('b')]")
+    places = {str(getattr(_store_of(item), "lab", id(_store_of(item)))) for item in items}
+    if len(places) > 1:
+        raise UserError("these sessions are of several labs: analyse one lab at a time")
+    return Query(_store_of(items[0]), [item.id for item in items])
+
+
+def _is_session(x: Any) -> bool:
+    return hasattr(x, "id") and hasattr(x, "lab")
+
+
+def _store_of(session: Any) -> Any:
+    return session.lab.store

@@ -1,0 +1,148 @@
+"""What users call: explore a task, replay a schedule, the zombie drill, the durability dial."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from agentlab import authoring
+from agentlab.errors import BadDefinition
+from agentlab.explorer.driving import drive
+from agentlab.explorer.exploring import FENCED, Explorer, play, stage
+from agentlab.explorer.judging import judge
+from agentlab.explorer.report import Report
+from agentlab.explorer.schedule import Schedule, Strike, parse_schedule
+from agentlab.explorer.subject import Subject
+from agentlab.explorer.world import World
+from agentlab.ports import Durability
+
+DURABILITIES: tuple[Durability, ...] = ("disk", "group", "process")
+
+
+def subject_of(task: Any, model: Any = None, **overrides: Any) -> Subject:
+    """A task, or the name of one, ready for exploration."""
+    named = authoring.task(task) if isinstance(task, str) else task
+    if not isinstance(named, authoring.Task):
+        raise BadDefinition(f"a task is explored, or the name of one, not {named!r}")
+    return Subject(named, model, **overrides)
+
+
+def explore(
+    task: Any,
+    *,
+    pairs: bool = True,
+    seconds: float = 0.0,
+    seed: int = 0,
+    merge: bool = True,
+    time_limit_s: float = float("inf"),
+    keep: str | Path | None = None,
+    model: Any = None,
+    **overrides: Any,
+) -> Report:
+    """Kill the harness of ``task``, its sandbox, and both, at every crash point, and judge every end from outside.
+
+    ``pairs`` adds a second death at every point of what follows the first. Then, for ``seconds``, schedules of up to
+    six deaths are drawn by ``seed``. ``merge=False`` runs every state to its end even where an equal one has been
+    seen. ``time_limit_s`` ends the exploration early (``report.complete`` says so). Schedules that break a promise
+    are kept in the folder ``keep``.
+
+    Raises:
+        UserError: the task can not be defined.
+    """
+    began = time.monotonic()
+    subject = subject_of(task, model, **overrides)
+    folder = Path(keep) if keep is not None else None
+    explorer = Explorer(
+        subject, depth=2 if pairs else 1, merge=merge, deadline=began + time_limit_s, folder=folder
+    )
+    with stage(subject):
+        explorer.undisturbed()
+        if explorer.report.clean:
+            explorer.systematic()
+        if seconds > 0:
+            explorer.at_random(seed, seconds)
+    explorer.report.seconds = time.monotonic() - began
+    return explorer.report
+
+
+def replay(task: Any, schedule: Iterable[str] | Schedule, **overrides: Any) -> list[tuple[str, str]]:
+    """Run one schedule from the start; the invariants that it breaks, each with what was seen."""
+    subject = subject_of(task, **overrides)
+    strikes = tuple(s if isinstance(s, Strike) else parse_schedule([s])[0] for s in schedule)
+    explorer = Explorer(subject, depth=1)
+    with stage(subject):
+        explorer.undisturbed()
+        return explorer.judged(strikes)
+
+
+def always_replayed(task: Any, **overrides: Any) -> list[tuple[str, str]]:
+    """Run a task with everything forgotten after every command; what differs from an undisturbed run."""
+    subject = subject_of(task, **overrides)
+    explorer = Explorer(subject, depth=1)
+    with stage(subject):
+        explorer.undisturbed()
+        return explorer.judged((), replaying=True)
+
+
+def zombie_drill(task: Any, **overrides: Any) -> Report:
+    """Stop a harness at every point, let another take over and finish, then continue the first: it must not write any more."""
+    began = time.monotonic()
+    subject = subject_of(task, **overrides)
+    explorer = Explorer(subject, depth=1)
+    with stage(subject):
+        explorer.undisturbed()
+        for visit in explorer.visits:
+            world = World.fresh(subject)
+            checked = world.log.head()
+            strike = Strike("zombie", visit.point, visit.when, visit.visit)
+            run = drive(world, [strike])
+            explorer.report.run["zombie"] += 1
+            explorer.report.covered["zombie"] += 1
+            explorer.report.points |= run.points
+            if run.why == "fenced":
+                explorer.report.sometimes[FENCED] += 1
+            explorer._found(judge(world, run, explorer.base, checked), (strike,))
+    explorer.report.seconds = time.monotonic() - began
+    return explorer.report
+
+
+@dataclass(frozen=True, slots=True)
+class Dial:
+    """What one durability setting loses: events, over all places where the process is killed, or the power goes."""
+
+    durability: str
+    death: str
+    schedules: int
+    lost_events: int
+    worst: int
+    violations: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The row as plain data."""
+        return asdict(self)
+
+
+def durability_dial(task: Any, **overrides: Any) -> list[Dial]:
+    """The same single schedules under each durability setting, by process kill and by loss of power."""
+    rows = []
+    for durability in DURABILITIES:
+        subject = subject_of(task, durability=durability, **overrides)
+        explorer = Explorer(subject, depth=1)
+        with stage(subject):
+            explorer.undisturbed()
+            for target in ("harness", "power"):
+                rows.append(_dial_row(explorer, subject, durability, target))
+    return rows
+
+
+def _dial_row(explorer: Explorer, subject: Subject, durability: str, target: str) -> Dial:
+    lost, broken = [], 0
+    for visit in explorer.visits:
+        world, runs = play(subject, (Strike(target, visit.point, visit.when, visit.visit),))
+        lost.append(sum(run.lost for run in runs))
+        found = judge(world, runs[-1], explorer.base, world.log.head().__class__(0, ""), power=target == "power")
+        broken += bool(found)
+    return Dial(durability, target, len(lost), sum(lost), max(lost, default=0), broken)

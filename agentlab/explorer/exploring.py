@@ -1,0 +1,287 @@
+"""Exploring: every single death, every pair, then random ones; equal states are one, prefixes are shared by copies."""
+
+from __future__ import annotations
+
+import gc
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from agentlab import crashpoints
+from agentlab.events import Head
+from agentlab.explorer import outbox
+from agentlab.explorer.driving import Place, Run, drive
+from agentlab.explorer.judging import (
+    SOMETIMES,
+    Found,
+    Undisturbed,
+    budget_kept,
+    folded,
+    judge,
+    reached,
+)
+from agentlab.explorer.merging import Key, boundary, key_of
+from agentlab.explorer.report import Report
+from agentlab.explorer.schedule import Schedule, Strike, Violation, keep, shrink
+from agentlab.explorer.subject import Subject
+from agentlab.explorer.world import World
+from agentlab.harness.rig import Rig
+
+KINDS_SHOWN = 5
+ENOUGH = 50
+"""After so many violating schedules the rest adds nothing."""
+FENCED = "a zombie harness was fenced"
+POWER = "power was lost with events not yet synced"
+
+
+@dataclass(slots=True)
+class Node:
+    """A schedule to run: the world as the deaths so far left it, and what is still to strike in this incarnation."""
+
+    world: World
+    trail: Schedule
+    left: int
+    strikes: list[Strike] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Tail:
+    """How a run went on from a state that others reached too."""
+
+    run: Run
+    at: int
+    beyond: Tail | None = None
+
+    def visits(self) -> int:
+        """Visits from that state to the end of the session."""
+        return self.run.visits - self.at + (self.beyond.visits() if self.beyond is not None else 0)
+
+
+class Explorer:
+    """One exploration of one subject."""
+
+    def __init__(self, subject: Subject, *, depth: int, merge: bool = True, deadline: float = float("inf"),
+                 folder: Path | None = None, zombies: bool = True) -> None:  # fmt: skip
+        self.subject, self.depth, self.merging, self.deadline = subject, depth, merge, deadline
+        self.folder, self.zombies = folder, zombies
+        self.report = Report(subject.name)
+        for name in (*SOMETIMES, "a recovery was interrupted by a second crash", FENCED):
+            self.report.sometimes[name] = 0
+        self._seen: list[dict[Key, Tail]] = [{} for _ in range(depth + 1)]
+        self.base: Undisturbed
+        self.visits: list[Strike] = []
+
+    # --- the whole of it ---
+
+    def undisturbed(self) -> World:
+        """Run the task once with nothing happening; what it gives is what every other run is compared with."""
+        world = World.fresh(self.subject)
+        tracer: list[Strike] = []
+        self.base = Undisturbed("", "", "", "")
+        run = _traced(world, tracer)
+        self.visits = tracer
+        self.base = Undisturbed.of(world, run)
+        self.report.events = self.base.events
+        self._found(judge(world, run, self.base, Head(0, "")), ())
+        return world
+
+    def systematic(self) -> None:
+        """Every single schedule, and with depth 2 every pair."""
+        stack = [Node(World.fresh(self.subject), (), self.depth)]
+        while stack:
+            if self._enough():
+                self.report.complete = False
+                return
+            stack += reversed(self._visit(stack.pop()))
+
+    def at_random(self, seed: int, seconds: float) -> None:
+        """Schedules of up to six deaths chosen by ``seed``, for ``seconds``."""
+        chosen = random.Random(seed)
+        end = time.monotonic() + seconds
+        while time.monotonic() < end and not self._enough():
+            schedule = tuple(
+                replace(chosen.choice(self.visits), target=chosen.choice(("harness", "sandbox", "both")))
+                for _ in range(chosen.randint(2, 6))
+            )
+            self.report.covered["random"] += 1
+            self.report.run["random"] += 1
+            self._found(self.judged(schedule), schedule, seed)
+
+    def judged(self, schedule: Schedule, replaying: bool = False) -> list[Found]:
+        """What a schedule breaks, run from the very start without copies and without merging."""
+        world, runs = play(self.subject, schedule, replaying)
+        power = any(strike.target == "power" for strike in schedule)
+        for run in runs:
+            self.report.points |= run.points
+        self.report.sometimes.update(reached(list(world.log.replay(1))))
+        return judge(world, runs[-1], self.base, Head(0, ""), power)
+
+    def _enough(self) -> bool:
+        return self.report.violating >= ENOUGH or time.monotonic() > self.deadline
+
+    # --- one node ---
+
+    def _visit(self, node: Node) -> list[Node]:
+        world, trail = node.world, node.trail
+        start = world.copy() if node.left else None
+        before, checked = world.before, world.log.head()
+        tail = Tail(Run(), 0)
+        fell = bool(trail) and trail[-1].target == "sandbox"
+        merge = self._merge(node, tail) if self.merging else None
+        run = drive(world, node.strikes, collect=node.left > 0, merge=merge)
+        tail.run.visits = run.visits
+        report = self.report
+        report.points |= run.points
+        report.run[_kind(node)] += 1
+        found = judge(world, run, self.base, checked, any(s.target == "power" for s in trail))
+        if run.rig is not None and run.why not in ("failed", "fenced"):
+            if before is not None and not fell:
+                found += budget_kept(before, run.rig.recorder.committed)
+            if node.left and folded(world.log) != run.rig.recorder.committed:
+                found.append(("state", "the state from the checkpoint is not the one that the whole log gives"))
+        events = list(world.log.replay(checked.seq + 1 if trail else 1))
+        report.sometimes.update(reached(events if len(trail) < 2 else list(world.log.replay(1))))
+        if run.why == "fenced":
+            report.sometimes[FENCED] += 1
+        if self._found(found, trail) or start is None:
+            return []
+        return self._children(node, run, start, tail)
+
+    def _merge(self, node: Node, tail: Tail) -> Any:
+        passed = not self.merging
+
+        def merged(world: World, rig: Rig) -> bool:
+            nonlocal passed
+            if node.strikes or not boundary(rig.state):
+                return False
+            del passed
+            passed = True
+            key = key_of(world, rig)
+            for left in range(node.left, self.depth + 1):
+                found = self._seen[left].get(key)
+                if found is not None and found.run is not tail.run:
+                    tail.beyond = found
+                    return True
+            self._seen[node.left].setdefault(key, Tail(tail.run, _visits_now(), tail.beyond))
+            return False
+
+        return merged
+
+    def _children(self, node: Node, run: Run, start: World, tail: Tail) -> list[Node]:
+        left, trail, out = node.left - 1, node.trail, []
+        kind = "single" if not trail else "pairs"
+        beyond = tail.beyond.visits() if tail.beyond is not None else 0
+        for place in run.deaths:
+            assert place.world is not None
+            self._covered(kind, "harness", place.visits)
+            living = bool(place.world.sandboxes.alive())
+            unsynced = place.world.log._synced < place.world.log._length
+            if living:
+                both = place.world.copy()
+                both.kill_sandboxes()
+                out.append(Node(both, (*trail, place.strike("both")), left))
+                self._covered(kind, "both", place.visits)
+            if unsynced:
+                dark = place.world.copy()
+                dark.lose_power()
+                out.append(Node(dark, (*trail, place.strike("power")), left))
+                self._covered(kind, "power", place.visits)
+                self.report.sometimes[POWER] += 1
+            if self.zombies and not trail and not node.strikes:
+                out.append(_again(start, trail, place, "zombie", 0))
+                self._covered(kind, "zombie", place.visits)
+            out.append(Node(place.world, (*trail, place.strike("harness")), left))
+        for place in run.losses:
+            out.append(_again(start, trail, place, "sandbox", left))
+            self._covered(kind, "sandbox", place.visits)
+        # Where this run merged, the deaths after it are those of the run that went on.
+        self._covered(kind, "harness", beyond)
+        return out
+
+    def _covered(self, kind: str, target: str, visits: int) -> None:
+        self.report.covered[f"{kind}, {target}"] += visits
+
+    def _found(self, found: list[Found], schedule: Schedule, seed: int | None = None) -> bool:
+        if not found:
+            return False
+        self.report.violating += 1
+        for invariant, message in found:
+            known = {v.invariant for v in self.report.violations}
+            if invariant in known or len(known) >= KINDS_SHOWN:
+                continue
+            least = self._shrunk(schedule, invariant)
+            violation = Violation(invariant, message, least, self.subject.name, seed)
+            if self.folder is not None:
+                violation = replace(violation, file=str(keep(violation, self.folder, len(known) + 1)))
+            self.report.violations.append(violation)
+        return True
+
+    def _shrunk(self, schedule: Schedule, invariant: str) -> Schedule:
+        def fails(part: Schedule) -> bool:
+            return any(name == invariant for name, _ in self.judged(part))
+
+        if len(schedule) < 1 or not fails(schedule):
+            return schedule
+        return shrink(schedule, fails)
+
+
+def _kind(node: Node) -> str:
+    if not node.trail:
+        return "undisturbed"
+    return f"{'single' if len(node.trail) == 1 else 'pairs'}, {node.trail[-1].target}"
+
+
+def _again(start: World, trail: Schedule, place: Place, target: str, left: int) -> Node:
+    strike = place.strike(target)
+    return Node(start.copy(), (*trail, strike), left, [strike])
+
+
+def _visits_now() -> int:
+    tracer: Any = crashpoints._armed
+    return int(tracer.run.visits) if tracer is not None else 0
+
+
+def _traced(world: World, into: list[Strike]) -> Run:
+    """An undisturbed run that notes every single visit."""
+    run = drive(world, collect=True)
+    for place in run.deaths:
+        into.append(place.strike("harness"))
+        place.world = None
+    return run
+
+
+def play(subject: Subject, schedule: Schedule, replaying: bool = False) -> tuple[World, list[Run]]:
+    """Run a schedule from the start: its strikes in order, then undisturbed to the end, within one wake more."""
+    world, rest, runs = World.fresh(subject), list(schedule), []
+    for _ in range(len(schedule) + 2):
+        run = drive(world, rest, replaying=replaying)
+        runs.append(run)
+        if run.why != "died":
+            break
+    return world, runs
+
+
+@contextmanager
+def stage(subject: Subject) -> Iterator[None]:
+    """Deliveries of tools go to the simulated outside while an exploration runs; everything is put back after it."""
+
+    class Current:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(subject.outside, name)
+
+    current: Any = Current()
+    before = outbox.install(current)
+    collecting = gc.isenabled()
+    gc.disable()  # worlds hold no cycles worth a search; without it a run costs a fifth less
+    try:
+        yield
+    finally:
+        outbox.install(before)
+        crashpoints.arm(None)
+        subject.fresh_process()
+        if collecting:
+            gc.enable()

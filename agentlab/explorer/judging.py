@@ -1,0 +1,200 @@
+"""The oracle: it stands outside the harness that died, and looks at the log, the outside and the sandboxes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from agentlab.errors import AgentlabError
+from agentlab.events import GENESIS, Event, Head, verify_chain
+from agentlab.explorer.driving import Run
+from agentlab.explorer.world import World
+from agentlab.log.memory import MemoryLog
+from agentlab.session.fold import fold_all
+from agentlab.session.state import State
+
+Found = tuple[str, str]
+"""The invariant that is broken, and what was seen."""
+
+OPEN_ENDS = ("waiting", "paused")
+
+
+@dataclass(frozen=True, slots=True)
+class Undisturbed:
+    """What the task gives when nothing happens."""
+
+    why: str
+    outcome: str
+    answer: str
+    snapshot: str
+    operations: Counter[str] = field(default_factory=Counter)
+    events: int = 0
+
+    @classmethod
+    def of(cls, world: World, run: Run) -> Undisturbed:
+        """From a run that nobody disturbed."""
+        outcome, answer, snapshot = _result(list(world.log.replay(1)))
+        return cls(run.why, outcome, answer, snapshot, world.outside.counts(), world.log.head().seq)
+
+
+def _result(events: Sequence[Event]) -> tuple[str, str, str]:
+    for event in reversed(events):
+        if event.type == "session_ended":
+            result = event.payload["result"]
+            return str(event.payload["outcome"]), str(result.get("answer")), str(result.get("snapshot"))
+    return "", "", ""
+
+
+def judge(world: World, run: Run, base: Undisturbed, checked: Head, power: bool = False) -> list[Found]:
+    """Every invariant that is broken after ``run``. Rows up to ``checked`` are known to be good.
+
+    A run that was merged is judged as far as it went: the rest has been judged where it went on.
+    """
+    events = list(world.log.replay(1))
+    found: list[Found] = [tuple(c.split(": ", 1)) for c in world.complaints]  # type: ignore[misc]
+    found += _log(world, events, checked, power)
+    found += _effects(world, events, base)
+    found += _work(events)
+    if world.life.late:
+        found.append(("no zombie", f"after its death a harness used {world.life.late[0]}"))
+    if run.why == "merged":
+        return found
+    if run.why == "failed" or run.error:
+        return [*found, ("recovery", run.error)]
+    return found + _end(world, run, events, base)
+
+
+def _log(world: World, events: list[Event], checked: Head, power: bool) -> list[Found]:
+    if any(event.seq != index for index, event in enumerate(events, 1)):
+        return [("log", "the events have a gap")]
+    good = min(checked.seq, len(events))
+    start = Head(good, events[good - 1].hash) if good else Head(0, GENESIS)
+    try:
+        verify_chain(events[good:], start)
+    except AgentlabError as error:
+        return [("log", f"the chain is broken: {error}")]
+    acked = world.acked
+    if not power and (acked.seq > len(events) or events[acked.seq - 1].hash != acked.hash):
+        return [("acknowledged", f"event {acked.seq} was acknowledged and is not there")]
+    return []
+
+
+def _effects(world: World, events: list[Event], base: Undisturbed) -> list[Found]:
+    settled = sum(e.type == "effect_settled" for e in events)
+    found: list[Found] = []
+    for operation, count in world.outside.counts().items():
+        allowed = base.operations.get(operation, 0)
+        if count > max(1, allowed) + settled:
+            found.append(("effects", f"{operation[:120]!r} happened {count} times outside, {max(1, allowed)} undisturbed"))
+    return found
+
+
+def _work(events: list[Event]) -> list[Found]:
+    found: list[Found] = []
+    results = Counter(e.payload["call_id"] for e in events if e.type in ("tool_result", "tool_error"))
+    twice = [call_id for call_id, count in results.items() if count > 1]
+    if twice:
+        found.append(("results", f"call {twice[0]} has {results[twice[0]]} results"))
+    done = Counter((e.attempt, e.payload["step_id"]) for e in events if e.type == "step_completed")
+    again = [step for step, count in done.items() if count > 1]
+    if again:
+        found.append(("lost work", f"step {again[0][1]} was completed {done[again[0]]} times"))
+    lost = [e for e in events if e.type == "recovery_completed" and e.payload["lost_steps"]]
+    if lost:
+        found.append(("lost work", f"the recovery at event {lost[0].seq} lost {lost[0].payload['lost_steps']} steps"))
+    unpaid = _asked_again(events)
+    if unpaid:
+        found.append(("lost work", unpaid))
+    return found
+
+
+def _asked_again(events: list[Event]) -> str:
+    """Whether more was run again than a death can explain: model answers and tool results that are on record stand."""
+    wakes = sum(e.type == "harness_woken" for e in events)
+    requests = sum(e.type == "model_request" for e in events)
+    answers = sum(e.type in ("model_response", "model_error") for e in events)
+    if requests - answers > wakes:
+        return f"{requests - answers} model requests without an answer after {wakes} wakes"
+    return ""
+
+
+def _end(world: World, run: Run, events: list[Event], base: Undisturbed) -> list[Found]:
+    if run.why in OPEN_ENDS and run.why != base.why:
+        doubt = any(e.type == "effect_in_doubt" for e in events)
+        question = next((e for e in reversed(events) if e.type == "question_asked"), None)
+        if run.why == "waiting" and doubt and question is not None and question.payload.get("kind") == "effect":
+            return []  # honestly in doubt: a person decides
+        return [("liveness", f"it rests {run.why} instead of {base.why}: {events[-1].type} {dict(events[-1].payload)}")]
+    if run.why != base.why and run.why != "fenced":
+        return [("liveness", f"it is {run.why} instead of {base.why}")]
+    found: list[Found] = []
+    outcome, answer, snapshot = _result(events)
+    told = any(e.type == "sandbox_restored" and (e.payload["differs"] or e.payload.get("not_rerun")) for e in events)
+    if outcome != base.outcome:
+        found.append(("result", f"the outcome is {outcome or 'none'}, undisturbed it is {base.outcome}"))
+    elif answer != base.answer:
+        found.append(("result", f"the answer is {answer[:200]!r}, undisturbed it is {base.answer[:200]!r}"))
+    elif snapshot != base.snapshot and not told and outcome == "completed":
+        found.append(("workspace", "the workspace is another one than undisturbed, and the model was not told"))
+    missing = base.operations - world.outside.counts()
+    if missing and outcome == "completed" and not any(e.type == "effect_settled" for e in events):
+        found.append(("effects", f"{next(iter(missing))[:120]!r} never happened outside, yet the task is complete"))
+    requested = {e.payload["call_id"] for e in events if e.type == "tool_requested"}
+    answered = {e.payload["call_id"] for e in events if e.type in ("tool_result", "tool_error")}
+    if requested - answered:
+        found.append(("results", f"call {min(requested - answered)} has no result"))
+    world.sandboxes.expire()  # one that nobody has on record ends itself
+    if run.why != "fenced" and world.log.replay(1) and outcome and world.sandboxes.alive():
+        found.append(("orphans", f"sandbox {world.sandboxes.alive()[0]} is left over"))
+    return found
+
+
+def budget_kept(before: State, after: State) -> list[Found]:
+    """Whether a wake forgot spending: everything used stays used, everything committed stays committed."""
+    for dimension, used in before.budget.used.items():
+        if after.budget.used.get(dimension, 0) < used:
+            return [("budget", f"{dimension}: {used} was used, after the wake it is {after.budget.used.get(dimension, 0)}")]
+        if after.budget.committed(dimension) < before.budget.committed(dimension):
+            return [("budget", f"{dimension}: what was at risk is no longer counted")]
+    return []
+
+
+def folded(log: MemoryLog) -> State:
+    """The state by the log alone, without any checkpoint."""
+    return fold_all(State(hash=GENESIS), log.replay(1))
+
+
+SOMETIMES: dict[str, Any] = {
+    "a pending effect was seen at recovery": lambda e: e.type == "effect_verified",
+    "a pending effect was found done": lambda e: e.type == "effect_verified" and e.payload["outcome"] == "completed",
+    "a pending effect was found not done": lambda e: e.type == "effect_verified" and e.payload["outcome"] == "not_done",
+    "a checkpoint was loaded at a wake": lambda e: e.type == "harness_woken" and e.payload.get("checkpoint_seq"),
+    "a living sandbox was taken up again": lambda e: e.type == "sandbox_attached",
+    "a finished result waited in the sandbox": lambda e: e.type == "sandbox_attached" and e.payload["finished"],
+    "a lost sandbox was restored from a snapshot": lambda e: e.type == "sandbox_restored" and e.payload["snapshot"],
+    "recorded commands were run again": lambda e: e.type == "execution_rerun",
+    "a sandbox was lost under a living harness": lambda e: e.type == "sandbox_lost",
+    "the model stated where it is": lambda e: e.type == "statement_checked",
+}
+"""States that must have been reached for a clean result to mean anything, each as a predicate over events."""
+
+
+def reached(events: Sequence[Event]) -> set[str]:
+    """The ``sometimes`` statements that these events show."""
+    seen = {"a recovery was interrupted by a second crash"} if _interrupted(events) else set()
+    return seen | {name for name, shows in SOMETIMES.items() if any(shows(event) for event in events)}
+
+
+def _interrupted(events: Sequence[Event]) -> bool:
+    recovering = False
+    for event in events:
+        if event.type == "harness_woken":
+            if recovering:
+                return True
+        elif event.type == "recovery_started":
+            recovering = True
+        elif event.type == "recovery_completed":
+            recovering = False
+    return False

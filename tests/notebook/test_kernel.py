@@ -1,0 +1,101 @@
+"""In a real kernel: one output, live updates, Interrupt, deaths, and a new kernel."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+
+from agentlab.lab import Lab
+from tests.notebook.conftest import SLOW, kinds, processes_of, text_of, until
+
+
+def events_of(tmp_path, session_id):
+    return until(lambda: session_id in Lab(tmp_path / "lab").store.sessions()) and Lab(tmp_path / "lab").session(
+        session_id
+    )
+
+
+def started(session):
+    return until(lambda: "tool_result" in kinds(session))
+
+
+def test_plain_and_none_and_live(kernels):
+    kernel = kernels()
+    kernel.run(SLOW.replace("12", "6"))
+    status, seen = kernel.take(kernel.send("r = %agent run slow\nr"))
+    assert status == "ok" and [m["msg_type"] for _, m in seen] == ["execute_result"]
+    assert set(seen[0][1]["content"]["data"]) == {"text/plain", "text/html"}
+
+    kernel.run("%env AGENTLAB_DISPLAY=none")
+    assert kernel.run("%agent run slow") == ""
+    assert kernel.run("x = %agent status\nprint(x.status.status)").strip() == "completed"
+
+    kernel.run("%env AGENTLAB_DISPLAY=live")
+    status, seen = kernel.take(kernel.send("%agent run slow"))
+    types = [m["msg_type"] for _, m in seen]
+    assert status == "ok" and types[0] == "display_data" and types[-1] == "execute_result"
+    updates = [at for at, m in seen if m["msg_type"] == "update_display_data"]
+    assert len(updates) >= 3 and len({m["content"]["transient"]["display_id"] for _, m in seen[:-1]}) == 1
+    # the last update closes the view; those before it keep their distance
+    assert len(updates) - 1 <= 4 * (updates[-1] - updates[0]) + 2
+    assert "timeline" in seen[-2][1]["content"]["data"]["text/html"]
+    with pytest.raises(Exception):  # noqa: B017 - nothing comes after the reply: the queue is empty
+        kernel.client.get_iopub_msg(timeout=0.7)
+
+
+@pytest.mark.parametrize("how", ["once", "twice"])
+def test_interrupt_pauses(kernels, tmp_path, how):
+    kernel = kernels()
+    kernel.run(SLOW if how == "once" else SLOW.replace("0.2", "20"))
+    cell = kernel.send("%agent run slow")
+    session = events_of(tmp_path, "naps-1")
+    until(lambda: "tool_requested" in kinds(session))
+    kernel.manager.interrupt_kernel()
+    if how == "twice":
+        until(lambda: "pause_requested" in kinds(session))
+        kernel.manager.interrupt_kernel()
+    before = time.monotonic()
+    status, seen = kernel.take(cell)
+    assert status == "ok" and time.monotonic() - before < 10
+    text = text_of(seen[-1][1])
+    assert "naps-1: paused" in text and "%agent wake" in text and "%agent step" in text
+    requested = [e.payload["mode"] for e in session.events() if e.type == "pause_requested"]
+    assert requested == (["safe"] if how == "once" else ["safe", "now"])
+    assert session.status().status == "paused" and kinds(session).count("harness_woken") == 1
+    if how == "once":
+        assert "completed" in kernel.run("%agent wake")
+        calls = [e.payload["input"]["n"] for e in session.events() if e.type == "tool_requested"]
+        assert calls == list(range(12)), "a torn or repeated call"
+
+
+def test_kill_and_wake(kernels, tmp_path):
+    kernel = kernels()
+    kernel.run(SLOW)
+    kernel.run("%agent run slow --background")
+    session = events_of(tmp_path, "naps-1")
+    started(session)
+    assert "killed: harness of naps-1" in kernel.run("%agent kill harness")
+    assert "crashed" in kernel.run("%agent status")
+    text = kernel.run("%agent wake")
+    assert "naps-1: completed" in text and re.search(r"^harness +crash ", text, re.MULTILINE)
+    calls = [e.payload["input"]["n"] for e in session.events() if e.type == "tool_requested"]
+    assert calls == list(range(12))
+
+
+def test_sigkill_of_the_kernel_leaves_nothing_and_a_new_kernel_wakes(kernels, tmp_path):
+    kernel = kernels()
+    kernel.run(SLOW)
+    kernel.run("%agent run slow --background")
+    session = events_of(tmp_path, "naps-1")
+    started(session)
+    assert len(processes_of(tmp_path)) >= 3  # keeper, harness, sandbox
+    kernel.kill()
+    until(lambda: not processes_of(tmp_path), 10)
+    new = kernels()
+    assert "naps-1: crashed" in new.run("%agent")
+    assert "naps-1: completed" in new.run("%agent wake")
+    calls = [e.payload["input"]["n"] for e in session.events() if e.type == "tool_requested"]
+    assert calls == list(range(12))
+    session.verify()
