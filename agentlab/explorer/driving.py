@@ -121,6 +121,7 @@ class Tracer:
         inner = drive(self.world)
         self.world.life, self.world.clock, self.world.ids = zombie
         self.world.enter()
+        self.world.zombie = True
         if inner.why not in ("ended", "waiting", "paused"):
             self.run.error = f"the harness that took over: {inner.why} {inner.error}"
         self._head = self.world.log.head()

@@ -140,7 +140,7 @@ class Explorer:
         found = judge(world, run, self.base, checked, any(s.target == "power" for s in trail))
         if run.rig is not None and run.why not in ("failed", "fenced"):
             if before is not None and not fell:
-                found += budget_kept(before, run.rig.recorder.committed)
+                found += budget_kept(before, run.rig.recorder.committed, exact=before.seq == checked.seq)
             if node.left and folded(world.log) != run.rig.recorder.committed:
                 found.append(("state", "the state from the checkpoint is not the one that the whole log gives"))
         events = list(world.log.replay(checked.seq + 1 if trail else 1))
@@ -152,14 +152,9 @@ class Explorer:
         return self._children(node, run, start, tail)
 
     def _merge(self, node: Node, tail: Tail) -> Any:
-        passed = not self.merging
-
         def merged(world: World, rig: Rig) -> bool:
-            nonlocal passed
             if node.strikes or not boundary(rig.state):
                 return False
-            del passed
-            passed = True
             key = key_of(world, rig)
             for left in range(node.left, self.depth + 1):
                 found = self._seen[left].get(key)

@@ -82,11 +82,12 @@ def _log(world: World, events: list[Event], checked: Head, power: bool) -> list[
 
 
 def _effects(world: World, events: list[Event], base: Undisturbed) -> list[Found]:
-    settled = sum(e.type == "effect_settled" for e in events)
+    # A harness that was stopped after its last fence check sends what it had begun; a takeover on the same host kills first.
+    spare = sum(e.type == "effect_settled" for e in events) + world.zombie
     found: list[Found] = []
     for operation, count in world.outside.counts().items():
         allowed = base.operations.get(operation, 0)
-        if count > max(1, allowed) + settled:
+        if count > max(1, allowed) + spare:
             found.append(("effects", f"{operation[:120]!r} happened {count} times outside, {max(1, allowed)} undisturbed"))
     return found
 
@@ -151,12 +152,15 @@ def _end(world: World, run: Run, events: list[Event], base: Undisturbed) -> list
     return found
 
 
-def budget_kept(before: State, after: State) -> list[Found]:
-    """Whether a wake forgot spending: everything used stays used, everything committed stays committed."""
+def budget_kept(before: State, after: State, exact: bool) -> list[Found]:
+    """Whether a wake forgot spending: what was used stays used, and what was reserved stays counted.
+
+    ``exact`` says that the harness that died knew all of the log: else a reservation may have been settled meanwhile.
+    """
     for dimension, used in before.budget.used.items():
         if after.budget.used.get(dimension, 0) < used:
             return [("budget", f"{dimension}: {used} was used, after the wake it is {after.budget.used.get(dimension, 0)}")]
-        if after.budget.committed(dimension) < before.budget.committed(dimension):
+        if exact and after.budget.committed(dimension) < before.budget.committed(dimension):
             return [("budget", f"{dimension}: what was at risk is no longer counted")]
     return []
 

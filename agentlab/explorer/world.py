@@ -43,6 +43,8 @@ class World(SimulatedWorld):
         self.complaints: list[str] = []
         self.before: State | None = None
         """The durable state as the harness that died knew it."""
+        self.zombie = False
+        """A harness that was replaced goes on here: it no longer knows what is registered."""
         self.life = Life()
         self.recorder: Recorder | None = None
         self.wakes = 0
@@ -166,7 +168,7 @@ class _Host:
         if tool is None:
             return world.subject.host.call(invocation)
         may = registered(world.log, str(invocation.key))
-        if may:
+        if may and not world.zombie:
             world.complaints.append(f"effects: {tool} was executed {may} (key {invocation.key})")
         requests = world.outside.requests
         outcome = world.subject.host.call(invocation)

@@ -8,6 +8,7 @@ from typing import Any
 
 from agentlab.clock import Clock
 from agentlab.definition import ToolSpec
+from agentlab.errors import SandboxGone
 from agentlab.events import Event, Fixed, FixedList, resolve
 from agentlab.harness.recorder import Recorder
 from agentlab.ids import Ids
@@ -103,7 +104,10 @@ class Rig:
         """Let the sandbox forget results that are durable in the log."""
         if self.unacknowledged and self.sandbox is not None and not self.recorder.staged:
             done, self.unacknowledged = self.unacknowledged, []
-            self.sandbox.acknowledge(done)
+            try:
+                self.sandbox.acknowledge(done)
+            except SandboxGone:
+                pass  # with the sandbox its kept results are gone too; the next command in it finds the loss
 
 
 _SHOWN = frozenset({"model_response", "tool_result", "tool_error"})

@@ -196,6 +196,11 @@ def test_what_can_not_travel_fails_in_the_cell(kernel: tuple[Callable[[str], str
         "define(al.Task('cells', 'Do it.', model='claude-x', tools=[locked]))"
     )
     assert said.startswith("NotPortable: ") and "locked" in said and "'lock'" in said
+    said = run(
+        "def shell(n: int):\n    get_ipython().system('true')\n"
+        "define(al.Task('cells', 'Do it.', model='claude-x', tools=[shell]))"
+    )
+    assert said.startswith("NotPortable: shell can not travel") and "global 'get_ipython'" in said
 
 
 def test_a_cell_that_was_checked_is_not_checked_again(kernel: tuple[Callable[[str], str], Bench]) -> None:

@@ -100,6 +100,17 @@ def test_a_connection_as_an_attribute() -> None:
         store.connection.close()
 
 
+def test_the_advice_looks_at_what_the_culprit_belongs_to() -> None:
+    class Client:
+        def __init__(self) -> None:
+            self.guard = threading.Lock()
+
+    client = Client()
+    said = refused(lambda: client)
+    assert "closure variable 'client' → attribute 'guard' is a _thread.lock" in said
+    assert said.endswith("connect inside the function")
+
+
 def test_a_tool_object_that_holds_one() -> None:
     lock = threading.Lock()
     inner = al.tool(lambda: lock.locked(), name="inner")
@@ -136,8 +147,9 @@ def large(size: int) -> Callable[[], int]:
 def test_more_than_a_megabyte_warns_with_the_name_of_the_global() -> None:
     dump = Dump()
     reference(large((1 << 20) + 1), dump)
-    with pytest.warns(UserWarning, match=r"1\.\d MB .*global 'TABLE' of sized has 1\.0 MB"):
+    with pytest.warns(UserWarning, match=r"1\.\d MB .*global 'TABLE' of sized has 1\.0 MB") as caught:
         assert dump.finish() is not None
+    assert caught[0].filename == __file__, "the line of the caller is shown, not one of agentlab's"
     dump = Dump()
     reference(large(1 << 19), dump)
     with warnings.catch_warnings():
