@@ -57,8 +57,9 @@ def analysed(x: Source, lab: Any = None) -> Analysed:
         return Analysed(_chosen(x, lab))
     if _is_session(x):
         return Analysed(Query(_store_of(x), [x.id]))
-    if hasattr(x, "store"):  # a lab
-        return Analysed(Query(x.store))
+    if hasattr(x, "store"):  # a lab; its own query remembers the files it has seen
+        found = getattr(x, "query", None)
+        return Analysed(found if isinstance(found, Query) else Query(x.store))
     if hasattr(x, "sessions") and hasattr(x, "open"):  # a store
         return Analysed(Query(x))
     if isinstance(x, Iterable):

@@ -127,7 +127,7 @@ class Explorer:
 
     def _visit(self, node: Node) -> list[Node]:
         world, trail = node.world, node.trail
-        start = world.copy() if node.left else None
+        start, again = (world.copy() if node.left else None), tuple(node.strikes)
         before, checked = world.before, world.log.head()
         tail = Tail(Run(), 0)
         fell = bool(trail) and trail[-1].target == "sandbox"
@@ -149,7 +149,7 @@ class Explorer:
             report.sometimes[FENCED] += 1
         if self._found(found, trail) or start is None:
             return []
-        return self._children(node, run, start, tail)
+        return self._children(node, again, run, start, tail)
 
     def _merge(self, node: Node, tail: Tail) -> Any:
         def merged(world: World, rig: Rig) -> bool:
@@ -166,7 +166,7 @@ class Explorer:
 
         return merged
 
-    def _children(self, node: Node, run: Run, start: World, tail: Tail) -> list[Node]:
+    def _children(self, node: Node, again: Schedule, run: Run, start: World, tail: Tail) -> list[Node]:
         left, trail, out = node.left - 1, node.trail, []
         kind = "single" if not trail else "pairs"
         beyond = tail.beyond.visits() if tail.beyond is not None else 0
@@ -186,12 +186,12 @@ class Explorer:
                 out.append(Node(dark, (*trail, place.strike("power")), left))
                 self._covered(kind, "power", place.visits)
                 self.report.sometimes[POWER] += 1
-            if self.zombies and not trail and not node.strikes:
-                out.append(_again(start, trail, place, "zombie", 0))
+            if self.zombies and not trail:
+                out.append(_again(start, trail, again, place, "zombie", 0))
                 self._covered(kind, "zombie", place.visits)
             out.append(Node(place.world, (*trail, place.strike("harness")), left))
         for place in run.losses:
-            out.append(_again(start, trail, place, "sandbox", left))
+            out.append(_again(start, trail, again, place, "sandbox", left))
             self._covered(kind, "sandbox", place.visits)
         # Where this run merged, the deaths after it are those of the run that went on.
         self._covered(kind, "harness", beyond)
@@ -230,9 +230,10 @@ def _kind(node: Node) -> str:
     return f"{'single' if len(node.trail) == 1 else 'pairs'}, {node.trail[-1].target}"
 
 
-def _again(start: World, trail: Schedule, place: Place, target: str, left: int) -> Node:
+def _again(start: World, trail: Schedule, again: Schedule, place: Place, target: str, left: int) -> Node:
+    # What struck in this incarnation and left it alive strikes again, since the run begins where it began.
     strike = place.strike(target)
-    return Node(start.copy(), (*trail, strike), left, [strike])
+    return Node(start.copy(), (*trail, strike), left, [*again, strike])
 
 
 def _visits_now() -> int:

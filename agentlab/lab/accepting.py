@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agentlab.definition import Definition, Limits, PolicySpec, from_json
-from agentlab.errors import BadDefinition, UserError
+from agentlab.errors import BadDefinition, BadSessionId, UserError
 from agentlab.events import GENESIS, Draft, canonical
 from agentlab.harness.baseline import baseline
 from agentlab.harness.recorder import Recorder
@@ -19,6 +19,7 @@ from agentlab.models.registry import resolve as resolve_model
 from agentlab.policies import due, facts_at_start, parse_policy
 from agentlab.ports import Log
 from agentlab.session.state import State
+from agentlab.validating import validate
 
 if TYPE_CHECKING:
     from agentlab.authoring import Task
@@ -45,6 +46,7 @@ def accept(
         overrides["limits"] = _limits(named, overrides["limits"])
     definition, dump, _ = named.define(lab.store.blobs.put, model=model, **overrides)
     check_policy(definition.policy)
+    validate(definition)
     if definition.model_ref is None:
         resolve_model(definition.model, base_url=definition.base_url, params=definition.model_params)
     redactor = Redactor.from_environment(os.environ)
@@ -87,6 +89,8 @@ def _limits(task: Any, changes: Mapping[str, Any]) -> Limits:
 
 def _new_log(lab: Lab, definition: Definition, session_id: str | None) -> Log:
     if session_id is not None:
+        if "\0" in session_id or not _encodable(session_id):
+            raise BadSessionId(f"session id {session_id[:40]!r} can not be given to a process: leave out what is no text")
         return lab.store.create(session_id, definition.durability)
     taken = set(lab.store.sessions())
     number = 1
@@ -99,6 +103,14 @@ def _new_log(lab: Lab, definition: Definition, session_id: str | None) -> Log:
                 if candidate not in lab.store.sessions():
                     raise
         number += 1
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _begin(lab: Lab, log: Log, definition: Definition, given: Mapping[str, Any], redactor: Redactor) -> None:

@@ -157,7 +157,7 @@ class Session:
             NotTrusted: it would run pickled code of another owner.
         """
         self._permit(takeover, trust)
-        argv = [sys.executable, "-m", "agentlab.harness.child", "--lab", str(self.lab.path), "--session", self.id]
+        argv = [sys.executable, "-m", "agentlab.harness.child", "--lab", str(self.lab.path), f"--session={self.id}"]
         argv += ["--trust"] if trust else []
         argv += ["--takeover"] if takeover else []
         self._crash_loop = False

@@ -26,6 +26,7 @@ class Story:
         limits: Mapping[str, Any] = LIMITS,
         seed: int = 1,
         batch: bool = False,
+        sandbox: bool = False,
     ) -> None:
         self.log = store.create(session_id, "process")
         self.session_id, self.rng = session_id, random.Random(seed)
@@ -47,6 +48,9 @@ class Story:
         )
         self.wake("start")
         self.add(Draft("attempt_started", {"attempt": 1}, attempt=1))
+        ready = {"sandbox_id": "sb", "record": {}, "resources": {}, "generation": 1}
+        if sandbox:
+            self.add(Draft("sandbox_ready", ready, duration_ms=40.0), after_ms=40.0)
 
     def add(self, *drafts: Draft, after_ms: float = 2.0) -> tuple[Event, ...]:
         """Append drafts as one commit, ``after_ms`` after the one before."""
@@ -284,7 +288,7 @@ class Story:
 
 def short(store: ParquetStore, session_id: str = "report-1", **options: Any) -> Story:
     """Five steps; a harness death with a pending effect, one in the middle of a call, and a lost sandbox."""
-    story = Story(store, session_id, **options)
+    story = Story(store, session_id, sandbox=True, **options)
     for number in range(1, 6):
         story.begin_step()
         story.call("load_table", number)
@@ -314,7 +318,7 @@ def short(store: ParquetStore, session_id: str = "report-1", **options: Any) -> 
 def long(store: ParquetStore, session_id: str = "long-1", steps: int = 5000, seed: int = 3) -> Story:
     """Many steps of one call each, with loops, errors and rare deaths; written as one segment."""
     limits = {"input_tokens": 5_000_000, "cost_microusd": 18_000_000, "tool_calls": steps + 500}
-    story = Story(store, session_id, limits=limits, seed=seed, batch=True)
+    story = Story(store, session_id, limits=limits, seed=seed, batch=True, sandbox=True)
     tools: Sequence[str] = ("search", "read_file", "edit_file", "run_tests", "fetch")
     for number in range(steps):
         if number % 10 == 0:

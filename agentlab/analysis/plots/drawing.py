@@ -1,0 +1,178 @@
+"""What all plots share: axes without pyplot, colours with markers, elapsed time, and the marks of deaths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from agentlab.analysis.sources import Analysed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Axes = Any
+"""A ``matplotlib.axes.Axes``."""
+
+BLUE, ORANGE, PINK, SKY, BLACK, YELLOW = "#0072B2", "#E69F00", "#CC79A7", "#56B4E9", "#000000", "#F0E442"
+RED, GREEN, GREY = "#D55E00", "#009E73", "#8C8C8C"
+"""Okabe and Ito's colours; red and green are kept for deaths and recoveries."""
+SERIES = ((BLUE, "o"), (ORANGE, "s"), (PINK, "^"), (SKY, "D"), (BLACK, "v"), (YELLOW, "P"))
+"""Colour and marker of a series, in this order."""
+OTHERS = (GREY, ".")
+SMALL = 8.0
+WIDTH = 8.0
+"""Inches: a notebook's column."""
+MANY = 12
+"""Deaths above which they are drawn as thin lines without bands."""
+
+
+def new_axes(ax: Axes | None, height: float = 3.4) -> Axes:
+    """``ax``, or the Axes of a new figure that shows itself in a notebook."""
+    if ax is not None:
+        return ax
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    made = figure.add_subplot()
+    made._repr_mimebundle_ = lambda include=None, exclude=None: _bundle(made)
+    return made
+
+
+def _bundle(ax: Axes) -> dict[str, Any]:
+    return {"text/plain": getattr(ax, "agentlab_alt", "a plot"), "image/png": png(ax.figure)}
+
+
+def png(figure: Any, dpi: int = 100) -> bytes:
+    """The picture of a figure, the same bytes for the same figure."""
+    import io
+
+    sink = io.BytesIO()
+    figure.savefig(sink, format="png", dpi=dpi, metadata={"Software": None})
+    return sink.getvalue()
+
+
+def finish(ax: Axes, data: pd.DataFrame, title: str, alt: str, legend: int = 0) -> Axes:
+    """Title, light grid, legend below the axes in ``legend`` columns, and what was drawn as attributes."""
+    ax.set_title(title, loc="left", fontsize=11)
+    ax.grid(True, color="#E6E6E6", linewidth=0.6)
+    ax.set_axisbelow(True)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    ax.tick_params(labelsize=SMALL)
+    if legend and ax.get_legend_handles_labels()[0]:
+        ax.legend(
+            loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=legend, fontsize=SMALL, frameon=False,
+            handletextpad=0.5, columnspacing=1.4,
+        )  # fmt: skip
+    ax.agentlab_data = data
+    ax.agentlab_alt = alt
+    return ax
+
+
+def nothing(ax: Axes, data: pd.DataFrame, title: str, why: str) -> Axes:
+    """Axes that say why there is nothing to see."""
+    ax.text(0.5, 0.5, why, transform=ax.transAxes, ha="center", va="center", color=GREY, fontsize=10)
+    ax.set_xticks([])
+    ax.set_yticks([])
+    return finish(ax, data, title, f"{title}: {why}")
+
+
+@dataclass(frozen=True)
+class Elapsed:
+    """Time since each session's start, in a unit that fits the longest."""
+
+    starts: dict[str, Any]
+    divisor: float
+    unit: str
+
+    @classmethod
+    def of(cls, found: Analysed) -> Elapsed:
+        """The clock of the analysed sessions."""
+        frame = found.frame("sessions")
+        longest = float(frame.wall_s.max()) if len(frame) else 0.0
+        for divisor, unit in ((86_400.0, "days"), (3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds")):
+            if longest >= 2 * divisor:
+                break
+        else:
+            divisor, unit = (1.0, "seconds") if longest >= 1 else (0.001, "milliseconds")
+        return cls(dict(zip(frame.session_id, frame.started_at, strict=True)), divisor, unit)
+
+    def x(self, frame: pd.DataFrame, column: str) -> pd.Series[float]:
+        """``column`` of ``frame`` (which has ``session_id``) as elapsed time."""
+        since = frame[column] - frame["session_id"].map(self.starts).astype(frame[column].dtype)
+        return since.dt.total_seconds() / self.divisor
+
+    @property
+    def label(self) -> str:
+        """Words for the axis."""
+        return f"{self.unit} since the session's start"
+
+
+def deaths(found: Analysed, clock: Elapsed) -> pd.DataFrame:
+    """Where deaths and the ends of their recoveries lie: session_id, seq, end_seq, target, cause, seconds, x, x_end."""
+    frame = found.frame("recoveries")
+    frame["x"] = clock.x(frame, "died_at")
+    frame["x_end"] = frame["x"] + frame["seconds"] / clock.divisor
+    return frame[["session_id", "at_seq", "seq", "end_seq", "target", "cause", "completed", "seconds", "x", "x_end"]]
+
+
+def mark_deaths(ax: Axes, marks: pd.DataFrame) -> None:
+    """Deaths as dashed lines with a triangle on top, recoveries as bands; both appear in the legend once."""
+    named: set[str] = set()
+    few = len(marks) <= MANY
+
+    def once(words: str) -> str:
+        known = words in named
+        named.add(words)
+        return "_" if known else words
+
+    for row in marks.dropna(subset=["x"]).itertuples():
+        harness = row.target == "harness"
+        words = "harness died" if harness else "sandbox lost"
+        ax.axvline(row.x, color=RED, linestyle="--" if harness else ":", linewidth=1.0 if few else 0.6, zorder=1.5)
+        ax.plot(
+            [row.x], [1.0], marker="v" if harness else "X", color=RED, markersize=6 if few else 4, clip_on=False,
+            transform=ax.get_xaxis_transform(), linestyle="--" if harness else ":", label=once(words), zorder=5,
+        )  # fmt: skip
+        if row.x_end == row.x_end:
+            ax.axvspan(row.x, row.x_end, color=GREEN, alpha=0.22, linewidth=0, label=once("recovering"), zorder=1)
+
+
+def on_axis(marks: pd.DataFrame, positions: pd.DataFrame, seq: str = "seq") -> pd.DataFrame:
+    """``marks`` moved to another axis: ``positions`` gives ``x`` for events ``seq`` of each session."""
+    import numpy as np
+
+    moved = []
+    for session_id, group in marks.groupby("session_id"):
+        known = positions[positions.session_id == session_id]
+        if len(known):
+            seqs, xs = known[seq].astype(float), known["x"].astype(float)
+            x = np.interp(group.at_seq.astype(float), seqs, xs)
+            end = np.interp(group.end_seq.astype(float).fillna(group.at_seq.astype(float)), seqs, xs)
+            moved.append(group.assign(x=x, x_end=end))
+    import pandas as pd
+
+    return pd.concat(moved) if moved else marks.iloc[:0]
+
+
+def seconds_text(value: float) -> str:
+    """Seconds for a person: 12 ms, 3.4 s, 5.2 min, 1.3 h."""
+    if value < 0.0995:
+        return f"{value * 1000:.0f} ms" if value >= 0.001 else f"{value * 1000:.2g} ms"
+    if value < 120:
+        return f"{value:.3g} s"
+    return f"{value / 60:.1f} min" if value < 7200 else f"{value / 3600:.1f} h"
+
+
+def whose(found: Analysed) -> str:
+    """The sessions in a few words, for titles."""
+    ids = found.frame("sessions").session_id.tolist()
+    if len(ids) == 1:
+        return str(ids[0])
+    return f"{len(ids)} sessions" if ids else "no session"
+
+
+def shown(text: str, width: int = 34) -> str:
+    """A text as a label: one line, shortened in the middle, without mathtext."""
+    line = "".join(c if c.isprintable() else "·" for c in text).replace("$", r"\$")
+    return line if len(line) <= width else f"{line[: width - 12]}…{line[-11:]}"

@@ -1,0 +1,74 @@
+"""Latency of tools and model over the run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agentlab.analysis.plots import drawing as d
+from agentlab.analysis.sources import Source, analysed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MOST = 5
+
+
+def latency(x: Source, *, ax: d.Axes | None = None, lab: Any = None) -> d.Axes:
+    """How long each tool call and model call took, over elapsed time, on a log scale.
+
+    The tools that took most time have a series each, the rest is *other tools*; failed ones wear a red cross. Data:
+    session_id, seq, series, tool_name, x, latency_s (seconds), ok.
+    """
+    found = analysed(x, lab)
+    clock = d.Elapsed.of(found)
+    data = _data(found, clock)
+    ax = d.new_axes(ax, 3.8)
+    title = f"Latency by tool: {d.whose(found)}"
+    if data.empty:
+        return d.nothing(ax, data, title, "no call has ended yet")
+    small = len(data) > 400
+    for index, (name, group) in enumerate(_in_order(data)):
+        color, marker = d.OTHERS if name == "other tools" else d.SERIES[index % len(d.SERIES)]
+        p50, p95 = group.latency_s.quantile([0.5, 0.95])
+        label = f"{d.shown(name, 24)}: n={len(group)}, p50 {d.seconds_text(p50)}, p95 {d.seconds_text(p95)}"
+        ax.plot(
+            group.x, group.latency_s, marker, color=color, label=label, markersize=2.2 if small else 5,
+            alpha=0.55 if small else 0.9, markeredgewidth=0 if small else 0.4, markeredgecolor="white",
+        )  # fmt: skip
+    failed = data[data.ok == False]  # noqa: E712
+    if len(failed):
+        ax.plot(failed.x, failed.latency_s, "x", color=d.RED, markersize=4 if small else 7, label=f"failed: {len(failed)}")
+    d.mark_deaths(ax, d.deaths(found, clock))
+    ax.set_yscale("log")
+    ax.set_xlabel(clock.label, fontsize=9)
+    ax.set_ylabel("latency (s)", fontsize=9)
+    worst = data.loc[data.latency_s.idxmax()]
+    alt = (
+        f"{title}. {len(data)} calls, {len(failed)} failed; the slowest is {worst.series} with"
+        f" {d.seconds_text(worst.latency_s)} at event {worst.seq} of {worst.session_id}."
+    )
+    return d.finish(ax, data, title, alt, legend=2)
+
+
+def _data(found: Any, clock: d.Elapsed) -> pd.DataFrame:
+    import pandas as pd
+
+    calls = found.frame("calls")
+    calls = calls.dropna(subset=["latency_s"]).assign(at=calls.ended_at, seq=calls.result_seq)
+    turns = found.frame("turns")
+    turns = turns.dropna(subset=["latency_s"]).assign(at=turns.answered_at, seq=turns.answered_seq, tool_name="(model)")
+    names = ["session_id", "seq", "tool_name", "at", "latency_s", "ok"]
+    data = pd.concat([calls[names], turns[names]], ignore_index=True)
+    total = data[data.tool_name != "(model)"].groupby("tool_name").latency_s.sum().sort_values(ascending=False)
+    kept = {*total.index[:MOST], "(model)"}
+    data["series"] = data.tool_name.where(data.tool_name.isin(kept), "other tools")
+    data["x"] = clock.x(data, "at")
+    data["latency_s"] = data.latency_s.clip(lower=1e-5)  # a log scale has no zero
+    order = ["session_id", "seq", "series", "tool_name", "x", "latency_s", "ok"]
+    return data[order].sort_values(["session_id", "seq"], ignore_index=True)
+
+
+def _in_order(data: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """Series with the most time first, other tools last."""
+    groups = [(str(name), group) for name, group in data.groupby("series")]
+    return sorted(groups, key=lambda g: (g[0] == "other tools", -g[1].latency_s.sum()))

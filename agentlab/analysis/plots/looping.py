@@ -1,0 +1,94 @@
+"""Loops: which call was made when, and how much of it is repetition."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agentlab.analysis.plots import drawing as d
+from agentlab.analysis.sources import Source, analysed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ROWS = 14
+WINDOW = 20
+
+
+def loops(x: Source, *, ax: d.Axes | None = None, lab: Any = None, window: int = WINDOW) -> d.Axes:
+    """A raster of behaviour hashes (tool and canonical input) over calls; repeats are outlined.
+
+    One session: a row for each of the hashes that were called most, the rest in one row. Several: a row for each
+    session. The curve on top is the repetition rate: the share of the last ``window`` calls whose hash stood among the
+    ``window`` calls before. Data: session_id, seq, x (number of the call), hash, tool_name, row, times (calls with this
+    hash in the session), repeat (within the window), rate.
+    """
+    found = analysed(x, lab)
+    data = _data(found, window)
+    title = f"Behaviour and repetition: {d.whose(found)}"
+    if data.empty:
+        return d.nothing(d.new_axes(ax), data, title, "no tool has been called yet")
+    labels = _rows(data)
+    ax = d.new_axes(ax, 1.9 + 0.2 * len(labels))
+    single = data.session_id.nunique() == 1
+    size = 30.0 if len(data) < 150 else 9.0 if len(data) < 1500 else 3.0
+    fresh, again = data[~data.repeat], data[data.repeat]
+    ax.scatter(fresh.x, fresh.row, s=size, marker="s", color=d.BLUE, linewidths=0, label="first or rare")
+    ax.scatter(
+        again.x, again.row, s=size * 1.6, marker="s", facecolors=d.ORANGE, edgecolors=d.BLACK,
+        linewidths=0.8 if size > 4 else 0.4, label=f"repeated within {window} calls: {len(again)} of {len(data)}",
+    )  # fmt: skip
+    top = -1.2
+    height = max(1.6, 0.18 * len(labels))
+    for _, group in data.groupby("session_id"):
+        ax.plot(group.x, top - height * group.rate, color=d.BLACK, linewidth=1.1, alpha=1.0 if single else 0.45)
+    ax.axhline(top, color=d.GREY, linewidth=0.6)
+    ax.set_yticks([*range(len(labels)), top, top - height], [*labels, "rate 0 %", "rate 100 %"])
+    ax.set_ylim(len(labels) - 0.4, top - height - 0.5)
+    marks = d.deaths(found, d.Elapsed.of(found))
+    d.mark_deaths(ax, d.on_axis(marks, data))
+    ax.set_xlabel("tool call", fontsize=9)
+    peak = data.loc[data.rate.idxmax()]
+    alt = (
+        f"{title}. {len(again)} of {len(data)} calls repeat one of the {window} before; the rate is highest at call"
+        f" {peak.x} of {peak.session_id} with {peak.rate:.0%}."
+    )
+    return d.finish(ax, data, title, alt, legend=4)
+
+
+def _data(found: Any, window: int) -> pd.DataFrame:
+    import pandas as pd
+
+    calls = found.frame("calls")
+    calls = calls.assign(seq=calls.requested_seq, hash=calls.input_hash.fillna(calls.tool_name).fillna("?"))
+    data = calls[["session_id", "seq", "hash", "tool_name"]].sort_values(["session_id", "seq"], ignore_index=True)
+    by = data.groupby("session_id")
+    data["x"] = by.cumcount() + 1
+    data["times"] = data.groupby(["session_id", "hash"]).seq.transform("size").astype("int64")
+    gap = data.x - data.groupby(["session_id", "hash"]).x.shift()
+    data["repeat"] = (gap <= window).fillna(False).astype(bool)
+    rate = data.repeat.astype(float).groupby(data.session_id).rolling(window, min_periods=1).mean()
+    data["rate"] = rate.reset_index(level=0, drop=True) if len(data) else pd.Series(dtype=float)
+    data["row"] = 0
+    return data
+
+
+def _rows(data: pd.DataFrame) -> list[str]:
+    """Give every call its row; the labels of the rows from top to bottom."""
+    if data.session_id.nunique() > 1:
+        ids = list(dict.fromkeys(data.session_id))
+        data["row"] = data.session_id.map({session_id: i for i, session_id in enumerate(ids)}).astype("int64")
+        return [d.shown(session_id, 26) for session_id in ids]
+    first = data.groupby("hash").agg(times=("times", "first"), x=("x", "min"), tool=("tool_name", "first"))
+    most = first.sort_values(["times", "x"], ascending=[False, True]).head(ROWS)
+    if len(first) > ROWS:  # rows are for what is repeated; a long tail of singles shares one
+        most = most[most.times > 1]
+    kept = most.sort_values("x")
+    rows = {digest: i for i, digest in enumerate(kept.index)}
+    data["row"] = data.hash.map(rows).fillna(len(rows)).astype("int64")
+    labels = [f"{d.shown(str(r.tool), 18)} {_short(str(h))} ×{r.times}" for h, r in kept.iterrows()]
+    rest = len(first) - len(kept)
+    return [*labels, f"{rest} others"] if rest else labels
+
+
+def _short(digest: str) -> str:
+    return d.shown(digest.removeprefix("sha256:")[:4], 6)

@@ -1,0 +1,108 @@
+"""Is a definition one that can be run: numbers that are numbers, texts that are texts, values that JSON can carry."""
+
+from __future__ import annotations
+
+import math
+import posixpath
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from agentlab.definition import Definition, Limits, StepSpec, ToolSpec
+from agentlab.errors import BadDefinition, PayloadError
+from agentlab.events import canonical
+from agentlab.ports import Resources
+
+_WHOLE = (
+    "max_turns", "rounds_per_step", "attempts", "errors_in_a_row", "model_retries", "input_tokens", "output_tokens",
+    "cache_tokens", "cost_microusd", "tool_calls", "requests_per_minute", "steps", "context_tokens", "max_output_tokens",
+)  # fmt: skip
+_MAY_BE_ZERO = ("model_retries", "retry_wait_s")
+
+
+def validate(definition: Definition) -> None:
+    """Refuse what would fail later, in another process.
+
+    Raises:
+        BadDefinition: which field, what is wrong with it, and what it may be.
+    """
+    where = f"task {definition.task!r}"
+    if not definition.model.strip():
+        raise BadDefinition(f"{where}: the model's name is empty; give model='claude-…', or a function for a scripted one")
+    for text in definition.constraints:
+        if not isinstance(text, str):
+            raise BadDefinition(f"{where}: a constraint is a text, not {text!r}")
+    for name in ("params", "model_params", "guard", "context", "budget"):
+        _json(f"{where}: {name}", getattr(definition, name))
+    _limits(where, definition.limits)
+    _resources(where, definition.resources)
+    for tool in definition.tools:
+        _tool(f"{where}: tool {tool.name!r}", tool)
+    for step in definition.steps:
+        _step(f"{where}: step {step.id!r}", step)
+    for validator in [definition.validator, *(s.validator for s in definition.steps)]:
+        if validator is not None and validator.effect == "external":
+            raise BadDefinition(f"{where}: a validator looks and changes nothing outside; its effect is sandboxed or pure")
+    _files(where, definition.files)
+
+
+def _json(what: str, value: Any) -> None:
+    try:
+        canonical(value)
+    except PayloadError as error:
+        raise BadDefinition(f"{what} can not be stored as JSON: {error}") from None
+
+
+def _number(what: str, value: Any, *, whole: bool = False, zero: bool = False) -> None:
+    kinds = (int,) if whole else (int, float)
+    if isinstance(value, bool) or not isinstance(value, kinds) or not math.isfinite(value):
+        raise BadDefinition(f"{what} is {'a whole' if whole else 'a finite'} number, not {value!r}")
+    if value < 0 or (value == 0 and not zero):
+        raise BadDefinition(f"{what} is positive{' or 0' if zero else ''}, not {value!r}; None means unlimited where that is allowed")
+
+
+def _limits(where: str, limits: Limits) -> None:
+    for field in fields(Limits):
+        value = getattr(limits, field.name)
+        if isinstance(value, Mapping):
+            for tool, count in value.items():
+                _number(f"{where}: limit {field.name} of {tool!r}", count, whole=True)
+        elif value is not None:
+            _number(f"{where}: limit {field.name}", value, whole=field.name in _WHOLE, zero=field.name in _MAY_BE_ZERO)
+        elif field.default is not None and "None" not in str(field.type):
+            raise BadDefinition(f"{where}: limit {field.name} can not be None")
+
+
+def _resources(where: str, resources: Resources) -> None:
+    _number(f"{where}: resources.timeout_s", resources.timeout_s)
+    _number(f"{where}: resources.output_bytes", resources.output_bytes, whole=True)
+    for name in ("memory_bytes", "cpu_s"):
+        if getattr(resources, name) is not None:
+            _number(f"{where}: resources.{name}", getattr(resources, name), whole=name == "memory_bytes")
+
+
+def _tool(what: str, tool: ToolSpec) -> None:
+    _number(f"{what}: timeout_s", tool.timeout_s)
+    _number(f"{what}: settle_after_s", tool.settle_after_s, zero=True)
+    if tool.retries is not None:
+        _number(f"{what}: retries", tool.retries, whole=True, zero=True)
+    if tool.price_microusd is not None:
+        _number(f"{what}: price_usd", tool.price_microusd, whole=True, zero=True)
+    _json(f"{what}: its input schema", dict(tool.input_schema))
+
+
+def _step(what: str, step: StepSpec) -> None:
+    if not isinstance(step.title, str) or not isinstance(step.expected, str):
+        raise BadDefinition(f"{what}: title and expected are texts")
+    _json(f"{what}: parameters", dict(step.parameters))
+
+
+def _files(where: str, files: Mapping[str, str]) -> None:
+    seen: dict[str, str] = {}
+    for path in files:
+        if "\0" in path:
+            raise BadDefinition(f"{where}: a file's path can not hold NUL: {path!r}")
+        plain = posixpath.normpath(path)
+        if plain in seen:
+            raise BadDefinition(f"{where}: files {seen[plain]!r} and {path!r} are the same place in the workspace")
+        seen[plain] = path
