@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
@@ -42,6 +42,7 @@ def define(task: Task, put_blob: Callable[[bytes], str], model: Any) -> tuple[De
         raise BadDefinition(f"a task's name has letters, digits, - and _ (1 to 64 of them), not {task.name!r}")
     if not str(task.goal).strip():
         raise BadDefinition(f"task {task.name!r} has no goal: say what is to be achieved")
+    _lists(task)
     if isinstance(task.constraints, str):
         raise BadDefinition(f"task {task.name!r}: constraints is a list of texts: constraints=[{task.constraints!r}]")
     for name, allowed in CHOICES.items():
@@ -104,6 +105,14 @@ def _policy(given: PolicySpec | Mapping[str, Any] | str) -> PolicySpec:
     return given if isinstance(given, PolicySpec) else policy_from_json(given)
 
 
+def _lists(task: Task) -> None:
+    """Refuse one thing where several belong, and nothing where a list belongs."""
+    for name, what in (("tools", "functions"), ("steps", "steps"), ("constraints", "texts"), ("files", "paths")):
+        value = getattr(task, name)
+        if not isinstance(value, (Mapping, Sequence, set, frozenset)):
+            raise BadDefinition(f"task {task.name!r}: {name} is a list of {what}: {name}=[…], not {value!r}")
+
+
 # --- files -------------------------------------------------------------------------------------------------------------
 
 
@@ -127,6 +136,8 @@ def _contents(task: Task) -> dict[str, bytes]:
             where = PurePosixPath(name)
             if where.is_absolute() or ".." in where.parts or not where.parts or name.startswith("@"):
                 raise BadDefinition(f"task {task.name!r}: {name!r} is no path inside the workspace")
+            if str(where) in found:
+                raise BadDefinition(f"task {task.name!r}: two files go to {str(where)!r} in the workspace")
             found[str(where)] = content
     return found
 
@@ -134,6 +145,8 @@ def _contents(task: Task) -> dict[str, bytes]:
 def _content(task: Task, path: str, source: str | Path | bytes) -> list[tuple[str, bytes]]:
     if isinstance(source, (bytes, bytearray)):
         return [(path, bytes(source))]
+    if not isinstance(source, (str, Path)):
+        raise BadDefinition(f"task {task.name!r}: the file {path!r} is a path, text or bytes, not {source!r}")
     if isinstance(source, str) and ("\n" in source or not source):
         return [(path, source.encode("utf-8"))]
     local = Path(source).expanduser()

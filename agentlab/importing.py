@@ -86,10 +86,15 @@ def extra_paths(more: Iterable[str] = ()) -> list[str]:
 
 
 def add_paths(paths: Iterable[str]) -> None:
-    """Put folders at the end of ``sys.path``, so that they shadow nothing."""
+    """Put folders where the process that named them had them: after the standard library, before installed packages.
+
+    At the end, a module beside the notebook would silently be another one that is installed under the same name.
+    """
+    at = next((i for i, p in enumerate(sys.path) if os.path.basename(p).endswith("-packages")), len(sys.path))
     for path in paths:
         if path not in sys.path:
-            sys.path.append(path)
+            sys.path.insert(at, path)
+            at += 1
 
 
 def module_source(name: str) -> bytes | None:

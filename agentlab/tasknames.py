@@ -16,6 +16,10 @@ _registered: dict[str, Task] = {}
 
 def register_task(task: Task) -> Task:
     """Let ``task`` be found by its name; the newest registration counts."""
+    from agentlab.authoring import Task as TaskClass
+
+    if not isinstance(task, TaskClass):
+        raise BadDefinition(f"only a Task can be registered, not {task!r}")
     _registered[task.name] = task
     return task
 

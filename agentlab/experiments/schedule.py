@@ -61,6 +61,10 @@ class Schedule:
             UserError: the policy can not run.
         """
         self.track, self.spec, self.cost_s, self.skip = track, validate(spec), cost_s, skip
+        self._clocked = [part for part in spec.parts if spec.kind == "any" and reads_clock(part)]
+        rest = tuple(part for part in spec.parts if part not in self._clocked)
+        self._rest = Schedule(track, PolicySpec("any", parts=rest), cost_s) if self._clocked and rest else None
+        self._rest_at: dict[int, int] = {}
 
     def following(self, since: int, clock: Clock) -> int:
         """The boundary of the checkpoint after ``since``; the end when none is due before it."""
@@ -69,7 +73,13 @@ class Schedule:
         at = since + 1
         if self.skip:
             begin = track.facts(since, since, cost, clock.crashes, clock.start, clock.start - clock.woken)
-            at = max(at, min(self._bound(self.spec, since, clock, begin), self._confirm(since)))
+            if self._rest is None:
+                at = max(at, min(self._bound(self.spec, since, clock, begin), self._confirm(since)))
+            else:
+                rest = self._of_rest(since)
+                at = max(at, min(self._bound(part, since, clock, begin) for part in self._clocked))
+                if at >= rest:
+                    return rest
         while at < track.end:
             if track.spans[at - 1].checkpointable:
                 now = clock.wall(track.work[at] - track.work[since])
@@ -78,6 +88,13 @@ class Schedule:
                     return at
             at += 1
         return track.end
+
+    def _of_rest(self, since: int) -> int:
+        """Where the parts that do not read the clock are due: the same in every replay, so looked up once."""
+        assert self._rest is not None
+        if since not in self._rest_at:
+            self._rest_at[since] = self._rest.following(since, Clock())
+        return self._rest_at[since]
 
     def _confirm(self, since: int) -> int:
         place = bisect_right(self.track.confirming, since)

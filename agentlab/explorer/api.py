@@ -5,11 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from agentlab import authoring
-from agentlab.errors import BadDefinition
+from agentlab.errors import BadDefinition, UnknownName
+from agentlab.events import Head
 from agentlab.explorer.driving import drive
 from agentlab.explorer.exploring import FENCED, Explorer, play, stage
 from agentlab.explorer.judging import judge
@@ -24,10 +26,29 @@ DURABILITIES: tuple[Durability, ...] = ("disk", "group", "process")
 
 def subject_of(task: Any, model: Any = None, **overrides: Any) -> Subject:
     """A task, or the name of one, ready for exploration."""
-    named = authoring.task(task) if isinstance(task, str) else task
+    named = task_named(task) if isinstance(task, str) else task
     if not isinstance(named, authoring.Task):
         raise BadDefinition(f"a task is explored, or the name of one, not {named!r}")
     return Subject(named, model, **overrides)
+
+
+def task_named(name: str) -> Any:
+    """A task by its name, or by the module that holds it as ``TASK`` (``package.module`` or ``package.module:NAME``).
+
+    Raises:
+        UnknownName: there is no such task, module or name.
+    """
+    module_name, _, attribute = name.partition(":")
+    if "." not in module_name and not attribute:
+        return authoring.task(name)
+    try:
+        module = import_module(module_name)
+    except ModuleNotFoundError:
+        raise UnknownName("module", module_name) from None
+    found = getattr(module, attribute or "TASK", None)
+    if found is None:
+        raise UnknownName(f"task in {module_name}", attribute or "TASK", dir(module))
+    return found
 
 
 def explore(
@@ -143,6 +164,6 @@ def _dial_row(explorer: Explorer, subject: Subject, durability: str, target: str
     for visit in explorer.visits:
         world, runs = play(subject, (Strike(target, visit.point, visit.when, visit.visit),))
         lost.append(sum(run.lost for run in runs))
-        found = judge(world, runs[-1], explorer.base, world.log.head().__class__(0, ""), power=target == "power")
+        found = judge(world, runs[-1], explorer.base, Head(0, ""), power=target == "power")
         broken += bool(found)
     return Dial(durability, target, len(lost), sum(lost), max(lost, default=0), broken)

@@ -41,7 +41,7 @@ class Place:
 
 @dataclass(slots=True)
 class Run:
-    """What one incarnation did. ``why``: ended, paused, waiting, died, merged, fenced, failed."""
+    """What one incarnation did. ``why``: ended, paused, waiting, died, merged, fenced, failed, gone."""
 
     why: str = ""
     error: str = ""
@@ -136,6 +136,9 @@ def drive(
 ) -> Run:
     """Run one incarnation. ``strikes`` are taken from the front as they strike; ``replaying`` forgets all between commands."""
     run = Run()
+    if not world.log.head().seq:  # the power took the session with it
+        run.why = "gone"
+        return run
     tracer = Tracer(world, run, strikes if strikes is not None else [], collect)
     world.begin()
     life = world.life

@@ -16,6 +16,7 @@ from agentlab.events import Head
 from agentlab.explorer import outbox
 from agentlab.explorer.driving import Place, Run, drive
 from agentlab.explorer.judging import (
+    INTERRUPTED,
     SOMETIMES,
     Found,
     Undisturbed,
@@ -69,7 +70,7 @@ class Explorer:
         self.subject, self.depth, self.merging, self.deadline = subject, depth, merge, deadline
         self.folder, self.zombies = folder, zombies
         self.report = Report(subject.name)
-        for name in (*SOMETIMES, "a recovery was interrupted by a second crash", FENCED):
+        for name in (*SOMETIMES, INTERRUPTED, FENCED):
             self.report.sometimes[name] = 0
         self._seen: list[dict[Key, Tail]] = [{} for _ in range(depth + 1)]
         self.base: Undisturbed
@@ -174,7 +175,9 @@ class Explorer:
             assert place.world is not None
             self._covered(kind, "harness", place.visits)
             living = bool(place.world.sandboxes.alive())
-            unsynced = place.world.log._synced < place.world.log._length
+            log = place.world.log
+            # A session that promises nothing under power loss is judged by the dial, not as broken.
+            unsynced = log._synced < log._length and log.durability != "process"
             if living:
                 both = place.world.copy()
                 both.kill_sandboxes()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,7 +59,7 @@ def judge(world: World, run: Run, base: Undisturbed, checked: Head, power: bool 
     found += _work(events)
     if world.life.late:
         found.append(("no zombie", f"after its death a harness used {world.life.late[0]}"))
-    if run.why == "merged":
+    if run.why in ("merged", "gone"):
         return found
     if run.why == "failed" or run.error:
         return [*found, ("recovery", run.error)]
@@ -170,25 +170,33 @@ def folded(log: MemoryLog) -> State:
     return fold_all(State(hash=GENESIS), log.replay(1))
 
 
-SOMETIMES: dict[str, Any] = {
-    "a pending effect was seen at recovery": lambda e: e.type == "effect_verified",
-    "a pending effect was found done": lambda e: e.type == "effect_verified" and e.payload["outcome"] == "completed",
-    "a pending effect was found not done": lambda e: e.type == "effect_verified" and e.payload["outcome"] == "not_done",
-    "a checkpoint was loaded at a wake": lambda e: e.type == "harness_woken" and e.payload.get("checkpoint_seq"),
-    "a living sandbox was taken up again": lambda e: e.type == "sandbox_attached",
-    "a finished result waited in the sandbox": lambda e: e.type == "sandbox_attached" and e.payload["finished"],
-    "a lost sandbox was restored from a snapshot": lambda e: e.type == "sandbox_restored" and e.payload["snapshot"],
-    "recorded commands were run again": lambda e: e.type == "execution_rerun",
-    "a sandbox was lost under a living harness": lambda e: e.type == "sandbox_lost",
-    "the model stated where it is": lambda e: e.type == "statement_checked",
+SOMETIMES: dict[str, tuple[str, Callable[[Event], Any]]] = {
+    "a pending effect was seen at recovery": ("effect_verified", lambda e: True),
+    "a pending effect was found done": ("effect_verified", lambda e: e.payload["outcome"] == "completed"),
+    "a pending effect was found not done": ("effect_verified", lambda e: e.payload["outcome"] == "not_done"),
+    "an effect was left in doubt": ("effect_in_doubt", lambda e: True),
+    "a checkpoint was loaded at a wake": ("harness_woken", lambda e: e.payload.get("checkpoint_seq")),
+    "a living sandbox was taken up again": ("sandbox_attached", lambda e: True),
+    "a finished result waited in the sandbox": ("sandbox_attached", lambda e: e.payload["finished"]),
+    "a lost sandbox was restored from a snapshot": ("sandbox_restored", lambda e: e.payload["snapshot"]),
+    "recorded commands were run again": ("execution_rerun", lambda e: True),
+    "a sandbox was found lost": ("sandbox_lost", lambda e: True),
+    "the model stated where it is": ("statement_checked", lambda e: True),
 }
-"""States that must have been reached for a clean result to mean anything, each as a predicate over events."""
+"""States that must have been reached for a clean result to mean anything: a kind of event, and what it must show."""
+INTERRUPTED = "a recovery was interrupted by a second crash"
 
 
 def reached(events: Sequence[Event]) -> set[str]:
     """The ``sometimes`` statements that these events show."""
-    seen = {"a recovery was interrupted by a second crash"} if _interrupted(events) else set()
-    return seen | {name for name, shows in SOMETIMES.items() if any(shows(event) for event in events)}
+    by_kind: dict[str, list[Event]] = {}
+    for event in events:
+        by_kind.setdefault(event.type, []).append(event)
+    seen = {INTERRUPTED} if _interrupted(events) else set()
+    for name, (kind, shows) in SOMETIMES.items():
+        if kind in by_kind and any(shows(event) for event in by_kind[kind]):
+            seen.add(name)
+    return seen
 
 
 def _interrupted(events: Sequence[Event]) -> bool:

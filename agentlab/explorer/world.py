@@ -18,6 +18,7 @@ from agentlab.harness.rig import Rig
 from agentlab.harness.simulation import SimulatedWorld
 from agentlab.ids import CountedIds
 from agentlab.log.memory import MemoryLog, MemoryStore
+from agentlab.log.parquet import GROUP_SIZE
 from agentlab.ports import Execution, Log, ToolInvocation, ToolOutcome
 from agentlab.sandbox.simulated import SimulatedSandboxes
 from agentlab.session.decide import Run
@@ -147,13 +148,22 @@ class _Acknowledging:
 
     def __init__(self, world: World, log: Log) -> None:
         self._world, self._log = world, log
-        for name in ("replay", "poll", "head", "flush", "put_pointer", "pointers", "seal", "follow"):
+        for name in ("replay", "poll", "head", "put_pointer", "pointers", "seal", "follow"):
             setattr(self, name, getattr(log, name))
         self.session_id = log.session_id
+        self._durability, self._unflushed = world.log.durability, 0
 
     def append(self, events: list[Event], expected_seq: int) -> None:
         self._log.append(events, expected_seq)
         self._world.acked = Head(events[-1].seq, events[-1].hash)
+        self._unflushed += 1
+        if self._durability == "group" and self._unflushed >= GROUP_SIZE:
+            self.flush()
+
+    def flush(self) -> None:
+        self._unflushed = 0
+        if self._durability != "process":  # a session that promises nothing under power loss syncs nothing
+            self._log.flush()
 
 
 class _Host:

@@ -14,8 +14,8 @@ from agentlab.harness.baseline import baseline
 from agentlab.harness.recorder import Recorder
 from agentlab.harness.redact import Redactor
 from agentlab.harness.trust import signed_text
-from agentlab.ownership import sign
 from agentlab.models.registry import resolve as resolve_model
+from agentlab.ownership import sign
 from agentlab.policies import due, facts_at_start, parse_policy
 from agentlab.ports import Log
 from agentlab.session.state import State
@@ -44,7 +44,7 @@ def accept(
         overrides["policy"] = parse_policy(overrides["policy"])
     if isinstance(overrides.get("limits"), Mapping):
         overrides["limits"] = _limits(named, overrides["limits"])
-    definition, dump, _ = named.define(lab.store.blobs.put, model=model, **overrides)
+    definition, dump, _ = named.define(lab.store.put_blob, model=model, **overrides)
     check_policy(definition.policy)
     validate(definition)
     if definition.model_ref is None:
@@ -60,7 +60,7 @@ def accept(
         )
     given: dict[str, Any] = {"goal": definition.goal, "task": definition.task}
     if dump is not None:
-        given["dump"] = lab.store.blobs.put(dump)
+        given["dump"] = lab.store.put_blob(dump)
     given["signature"] = sign(signed_text(definition.to_json(), given.get("dump")))
     log = _new_log(lab, definition, session_id)
     _begin(lab, log, definition, given, redactor)
@@ -119,7 +119,7 @@ def _begin(lab: Lab, log: Log, definition: Definition, given: Mapping[str, Any],
     shown: Any = data
     if len(text) > INLINE_LIMIT:
         raw = text.encode()
-        shown = {"$blob": lab.store.blobs.put(raw), "$bytes": len(raw), "$preview": text[:1024]}
+        shown = {"$blob": lab.store.put_blob(raw), "$bytes": len(raw), "$preview": text[:1024]}
     payload = {
         "definition": shown,
         "baseline": baseline(definition),

@@ -54,6 +54,21 @@ class ParquetStore:
     def blobs(self) -> BlobFolder:
         return self._blobs
 
+    def put_blob(self, data: bytes) -> str:
+        """Store ``data`` as a blob; where the lab as a whole can not take it, the error says so.
+
+        Raises:
+            BadLab: read-only, full, or no folder.
+            StorageFailed, OutcomeUnknown: as :meth:`BlobFolder.put`.
+        """
+        try:
+            return self._blobs.put(data)
+        except StorageFailed as error:
+            reason = _LAB_REFUSES.get(getattr(error.__cause__, "errno", None) or 0)
+            if reason is None:
+                raise
+            raise BadLab(f"{self.lab} can not take a session: {reason}") from error
+
     def folder(self, session_id: str) -> str:
         """Where a session is or would be.
 

@@ -119,7 +119,7 @@ COSTS = st.builds(Costs, st.sampled_from([0.0, 0.1, 2.0]), st.sampled_from([0.0,
                   st.booleans(), st.just(60))  # fmt: skip
 
 
-@settings(max_examples=400, derandomize=True, deadline=None)
+@settings(max_examples=5000, derandomize=True, deadline=None)
 @given(SPANS, POLICIES, CRASHES, COSTS, st.integers(0, 99))
 def test_a_replay_is_the_same_however_it_is_computed(spans, policy, crashes, costs, seed):
     quick = WhatIf(spans, policy, costs)
@@ -217,3 +217,11 @@ def test_wrong_numbers_are_refused(make):
         make()
     with pytest.raises(UserError):
         WhatIf(TEN, "every", Costs(1))
+
+
+def test_a_deadline_may_fall_while_known_work_is_done_again():
+    # 40 s of known work take 20 s again from 50 s on: the deadline at 60 s comes after 20 s of work
+    schedule = Schedule(TEN, parse_policy("deadline=at:60,margin:0"), 1.0)
+    assert schedule.following(0, Clock(50.0, 50.0, 1, 40.0, 0.5)) == 2
+    assert schedule.following(0, Clock(50.0, 50.0, 1)) == 1
+    assert schedule.following(0, Clock(60.5, 60.5, 1)) == 10  # it is over

@@ -1,0 +1,180 @@
+"""The command line as somebody types it: processes, exit codes, what is on which stream."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentlab.effects.receiver import ReceiverProcess
+from agentlab.lab import Lab
+
+ROOT = str(Path(__file__).parents[2])
+SLOWLY = "scripted:tests.cli.slowly:policy"
+
+
+def environment():
+    return {**os.environ, "PYTHONPATH": ROOT, "PYTHONUNBUFFERED": "1"}
+
+
+def agentlab(*words, timeout=60):
+    argv = [sys.executable, "-m", "agentlab", *map(str, words)]
+    return subprocess.run(argv, capture_output=True, text=True, env=environment(), timeout=timeout)
+
+
+def good(*words, code=0):
+    done = agentlab(*words)
+    assert done.returncode == code, (done.returncode, done.stdout[-2000:], done.stderr)
+    return done.stdout
+
+
+def refused(*words):
+    """The one line on standard error of a command that exits with 2 and prints nothing else."""
+    done = agentlab(*words)
+    assert done.returncode == 2, (done.stdout, done.stderr)
+    assert done.stdout == "" and "Traceback" not in done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("agentlab")
+    return line
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A lab with one session of the sales task, run from the command line."""
+    home = tmp_path_factory.mktemp("cli")
+    with ReceiverProcess(home / "receiver") as receiver:
+        url = f"receiver_url={receiver.url}"
+        said = good("run", "sales_report", "--lab", home / "lab", "--session", "may", "--param", url)
+        assert len(receiver.ledger()) == 1
+    return home / "lab", said
+
+
+def test_the_demo_keeps_its_promise():
+    verdict = json.loads(good("demo", "--json"))
+    assert verdict["verified"] is True and verdict["completed"] is True
+    assert {
+        "completed", "harness_kills", "sandbox_kills", "notifications", "report_sha256", "baseline_sha256", "events",
+        "verified", "lost_steps", "lost_events", "costs", "baseline_events", "lab",
+    } <= set(verdict)  # fmt: skip
+    assert (verdict["harness_kills"], verdict["sandbox_kills"], verdict["notifications"]) == (2, 1, 1)
+    assert verdict["report_sha256"] == verdict["baseline_sha256"] and len(verdict["report_sha256"]) == 64
+    assert verdict["lost_steps"] == verdict["lost_events"] == 0 and len(verdict["costs"]) == 3
+
+
+def test_a_run_tells_its_timeline_and_its_end(made):
+    _, said = made
+    *timeline, last = said.splitlines()
+    assert "may: completed, 5 of 5 steps done" in last
+    assert any("session_ended" in line and "completed" in line for line in timeline)
+    numbers = [int(line.split()[1]) for line in timeline]
+    assert numbers == sorted(set(numbers)), "each event once, in order"
+
+
+def test_looking_at_a_session(made):
+    lab, _ = made
+    assert "may: completed" in good("sessions", "--lab", lab)
+    (row,) = json.loads(good("sessions", "--lab", lab, "--json"))
+    assert row["session_id"] == "may" and row["status"] == "completed" and row["steps_done"] == 5
+
+    all_events = [json.loads(line) for line in good("log", "may", "--lab", lab, "--json").splitlines()]
+    assert [e["seq"] for e in all_events] == list(range(1, row["events"] + 1))
+    later = [json.loads(line) for line in good("log", "may", "--lab", lab, "--from", "42", "--json").splitlines()]
+    assert later == all_events[41:]
+    shown = good("log", "may", "--lab", lab, "--from", "42").splitlines()
+    assert shown and all(int(line.split()[1]) >= 42 for line in shown)
+    assert len(good("log", "may", "--lab", lab, "--all").splitlines()) == len(all_events) > len(shown)
+
+    assert "may: ended" in good("locate", "may", "--lab", lab) and "because" in good("locate", "may", "--lab", lab)
+    found = json.loads(good("locate", "may", "--lab", lab, "--json"))
+    assert found["condition"] == "ended" and found["evidence"] and found["last_event"] == row["events"]
+
+    head = json.loads(good("verify", "may", "--lab", lab, "--json"))
+    assert head == {"session": "may", "events": row["events"], "head": all_events[-1]["hash"]}
+    assert f"{row['events']} events, hashes intact" in good("verify", "may", "--lab", lab)
+    assert good("sessions", "--lab", lab.parent / "none").startswith("no sessions yet")
+
+
+@pytest.mark.parametrize("where", ["first", "middle", "last"])
+def test_a_flipped_byte_is_found_and_named(made, tmp_path, where):
+    lab, _ = made
+    copy = tmp_path / "lab"
+    subprocess.run(["cp", "-r", str(lab), str(copy)], check=True)
+    files = sorted(p for p in copy.rglob("*.parquet"))
+    path = files[{"first": 0, "middle": len(files) // 2, "last": -1}[where]]
+    data = bytearray(path.read_bytes())
+    data[data.index(b"PAR1", 0) + 60] ^= 0x01  # in the rows, behind the magic number
+    path.chmod(0o644)
+    path.write_bytes(data)
+    line = refused("verify", "may", "--lab", copy)
+    assert path.name in line or "event " in line
+    assert refused("verify", "may", "--lab", copy, "--json")
+    assert good("verify", "may", "--lab", lab), "the original is whole"
+
+
+def test_a_misspelt_word_gets_one_line_with_the_nearest_right_one(made):
+    lab, _ = made
+    assert "did you mean locate?" in refused("lcate", "may")
+    assert "did you mean --json?" in refused("sessions", "--jsn")
+    assert "did you mean sales_report?" in refused("run", "sales_reprot", "--lab", lab)
+    assert "did you mean may?" in refused("verify", "mai", "--lab", lab)
+    assert "did you mean may?" in refused("wake", "mai", "--lab", lab)
+    assert "tool_result" in refused("run", "sales_report", "--lab", lab, "--crash", "harness@tool_reslt")
+    assert "did you mean every" in refused("run", "sales_report", "--lab", lab, "--policy", "evry=5")
+    assert "NAME=VALUE" in refused("run", "sales_report", "--lab", lab, "--param", "receiver_url")
+    assert "--from" in refused("log", "may", "--lab", lab, "--from", "x")
+    assert "VERB" in refused()
+    assert "has ended" in refused("wake", "may", "--lab", lab)
+    assert "exists already" in refused("run", "sales_report", "--lab", lab, "--session", "may")
+    with Lab(lab) as again:
+        assert [s.id for s in again.sessions()] == ["may"], "no half-made session"
+
+
+def test_a_lab_that_is_a_file(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("not a lab")
+    for words in (["run", "sales_report"], ["sessions"], ["verify", "x"]):
+        assert "is a file" in refused(*words, "--lab", path)
+
+
+def test_an_interrupted_run_pauses_and_a_wake_completes_it(tmp_path):
+    lab = tmp_path / "lab"
+    with ReceiverProcess(tmp_path / "receiver") as receiver:
+        argv = [sys.executable, "-m", "agentlab", "run", "sales_report", "--lab", str(lab), "--session", "may"]
+        argv += ["--model", SLOWLY, "--param", f"receiver_url={receiver.url}"]
+        with subprocess.Popen(
+            argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(), start_new_session=True
+        ) as run:
+            said = []
+            for line in run.stdout:
+                said.append(line)
+                if "step_completed" in line:
+                    break
+            os.killpg(run.pid, signal.SIGINT)  # as a terminal does: everyone in the foreground gets it
+            rest, errors = run.communicate(timeout=40)
+        assert run.returncode == 0 and errors == "", errors
+        last = (said + rest.splitlines())[-1]
+        assert "may: paused" in last, last
+        assert not receiver.ledger()
+        with Lab(lab) as looked:
+            session = looked.session("may")
+            assert session.status().status == "paused" and session.status().crashes == 0
+            paused = next(e for e in session.events() if e.type == "session_paused")
+            assert paused.payload["detail"] == "interrupted"
+
+        status = json.loads(good("wake", "may", "--lab", lab, "--json"))
+        assert status["status"] == "completed" and status["steps_done"] == 5
+        assert len(receiver.ledger()) == 1
+
+
+def test_a_run_with_kills_completes_too(tmp_path):
+    with ReceiverProcess(tmp_path / "receiver") as receiver:
+        words = ["run", "sales_report", "--lab", tmp_path / "lab", "--param", f"receiver_url={receiver.url}", "--json"]
+        status = json.loads(good(*words, "--crash", "harness@tool_result", "--crash", "sandbox@step=2"))
+        assert status["status"] == "completed" and status["crashes"] == 1
+        assert len(receiver.ledger()) == 1
+    assert json.loads(good("verify", "sales_report-1", "--lab", tmp_path / "lab", "--json"))["events"] == status["events"]
