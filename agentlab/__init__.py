@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from agentlab.calling import effect_key, task_params
     from agentlab.definition import Limits, PolicySpec
     from agentlab.errors import AgentlabError, UserError
+    from agentlab.explorer import explore
     from agentlab.faults import Fault, parse_fault
     from agentlab.lab import Lab, Session
     from agentlab.models.scripted import ScriptedModel, call, say
@@ -44,6 +45,7 @@ _HOMES = {
     "UserError": "agentlab.errors",
     "call": "agentlab.models.scripted",
     "effect_key": "agentlab.calling",
+    "explore": "agentlab.explorer",
     "parse_fault": "agentlab.faults",
     "register_task": "agentlab.authoring",
     "say": "agentlab.models.scripted",
@@ -67,6 +69,7 @@ __all__ = [
     "__version__",
     "call",
     "effect_key",
+    "explore",
     "load_ipython_extension",
     "parse_fault",
     "register_task",

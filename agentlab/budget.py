@@ -139,3 +139,8 @@ def cost_microusd(usage: Usage, price: Mapping[str, float]) -> int:
         + usage.cache_read_tokens * price.get("cache_read", 0.0)
         + usage.cache_write_tokens * price.get("cache_write", 0.0)
     )
+
+
+def share(state: BudgetState) -> float:
+    """The largest share of any limit that is committed: 0 without limits, 1 when one is used up."""
+    return max((state.committed(name) / limit for name, limit in state.limits.items() if limit > 0), default=0.0)

@@ -140,3 +140,10 @@ def bench(options: argparse.Namespace) -> int:
         for name, value in figures.items():
             print(f"{name:<34}{value}")
     return 0
+
+
+def explore(options: argparse.Namespace) -> int:
+    """``agentlab explore TASK``"""
+    from agentlab.explorer.command import run_explore
+
+    return run_explore(options)

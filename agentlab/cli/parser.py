@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from agentlab.cli import actions
+from agentlab.explorer.options import add_arguments as add_explore_options
 from agentlab.version import __version__
 
 
@@ -24,7 +25,7 @@ class Parser(argparse.ArgumentParser):
             )
         elif message.startswith("unrecognized arguments: --"):
             wrong = message.split(": ", 1)[1].split()[0].split("=")[0]
-            known = [o for a in self._all_options() for o in a]
+            known = sorted({o for a in self._all_options() for o in a})
             near = difflib.get_close_matches(wrong, known, n=3)
             message = f"no option {wrong}" + (
                 f": did you mean {' or '.join(near)}?" if near else f"; see {self.prog} --help"
@@ -76,6 +77,8 @@ def build_parser() -> argparse.ArgumentParser:
     log.add_argument("--all", action="store_true", help="quiet kinds too")
     verb("locate", actions.locate, "say where a session is and what failed", session=True)
     verb("verify", actions.verify, "check every row's hash", session=True)
+    explore = verb("explore", actions.explore, "kill a task at every crash point, simulated, and judge every end", lab=False)
+    add_explore_options(explore)
     bench = verb("bench", actions.bench, "measure this machine and this code, as ratios in one run", lab=False)
     bench.add_argument("--quick", action="store_true", help="fewer repetitions")
     return parser

@@ -10,6 +10,7 @@ from typing import Any
 from agentlab import crashpoints
 from agentlab.crashpoints import CrashPoint, SimulatedDeath, When
 from agentlab.errors import Fenced
+from agentlab.events import Head
 from agentlab.explorer.schedule import Strike
 from agentlab.explorer.subject import SESSION
 from agentlab.explorer.world import World
@@ -68,6 +69,8 @@ class Tracer:
         self._version: Any = None
         self._loss: Any = None
         self._sandbox_visits = 0
+        self.replaced: Head | None = None
+        """Where the log stood when the harness that took over had come to rest."""
 
     def __call__(self, point: CrashPoint, when: When, detail: str) -> None:
         self.run.visits += 1
@@ -124,7 +127,7 @@ class Tracer:
         self.world.zombie = True
         if inner.why not in ("ended", "waiting", "paused"):
             self.run.error = f"the harness that took over: {inner.why} {inner.error}"
-        self._head = self.world.log.head()
+        self.replaced = self.world.log.head()
 
 
 def drive(
@@ -155,11 +158,17 @@ def drive(
     finally:
         crashpoints.arm(None)
         life.alive = False
-    if run.why == "failed" and any(s.target == "zombie" for s in run.struck):
-        head = getattr(tracer, "_head", None)
-        # A zombie may find its sandbox taken; it must only not write any more.
-        run.why, run.error = ("fenced", "") if head == world.log.head() else (run.why, run.error)
+    if tracer.replaced is not None:
+        _judge_zombie(world, run, tracer.replaced)
     return run
+
+
+def _judge_zombie(world: World, run: Run, left: Head) -> None:
+    """A harness that was replaced may find its sandbox taken; it must not write any more."""
+    if world.log.head() != left:
+        run.why, run.error = "failed", f"a fenced harness wrote event {world.log.head().seq}"
+    elif run.why == "failed":
+        run.why, run.error = "fenced", ""
 
 
 def _incarnation(world: World, run: Run, merge: Merge | None, replaying: bool) -> str:

@@ -212,7 +212,7 @@ class Explorer:
             if invariant in known or len(known) >= KINDS_SHOWN:
                 continue
             least = self._shrunk(schedule, invariant)
-            violation = Violation(invariant, message, least, self.subject.name, seed)
+            violation = Violation(invariant, message, least, self.subject.name, seed, source=self.subject.source)
             if self.folder is not None:
                 violation = replace(violation, file=str(keep(violation, self.folder, len(known) + 1)))
             self.report.violations.append(violation)

@@ -57,6 +57,9 @@ def judge(world: World, run: Run, base: Undisturbed, checked: Head, power: bool 
     found += _log(world, events, checked, power)
     found += _effects(world, events, base)
     found += _work(events)
+    requests = sum(e.type == "model_request" for e in events)
+    if world.asked > requests and not power:
+        found.append(("budget", f"the model was asked {world.asked} times, {requests} requests are on record"))
     if world.life.late:
         found.append(("no zombie", f"after its death a harness used {world.life.late[0]}"))
     if run.why in ("merged", "gone"):

@@ -102,6 +102,8 @@ class Violation:
     task: str
     seed: int | None = None
     version: str = __version__
+    source: str = ""
+    """Where the task is found by whoever replays: its name, or ``module:NAME``."""
     file: str = ""
 
     def __str__(self) -> str:
@@ -114,6 +116,7 @@ class Violation:
         """The violation as plain data; :func:`read_violation` reads it back from a file."""
         return {
             "task": self.task,
+            "source": self.source or self.task,
             "invariant": self.invariant,
             "message": self.message,
             "schedule": [str(strike) for strike in self.schedule],
@@ -132,14 +135,14 @@ def keep(violation: Violation, folder: Path, number: int) -> Path:
 
 
 def read_schedule(path: Path) -> tuple[str, Schedule]:
-    """The task's name and the schedule of a kept file.
+    """Where the task of a kept file is found, and the schedule.
 
     Raises:
         BadDefinition: the file is no kept schedule.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        return str(data["task"]), parse_schedule(data["schedule"])
+        return str(data.get("source") or data["task"]), parse_schedule(data["schedule"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadDefinition(f"{path} is no kept schedule: {error}") from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -31,6 +32,7 @@ class Subject:
         self.definition: Definition
         self.definition, _, _ = task.define(self.store.blobs.put, model=model, **overrides)
         self.name = str(task.name)
+        self.source = source_of(task)
         self.outside = Outside()
         self.adapters = adapters(lambda: self.outside)
         self._functions: dict[str, Callable[..., Any]] = {}
@@ -120,3 +122,14 @@ def takes_key(function: Callable[..., Any], depth: int = 3) -> bool:
     namespace = getattr(function, "__globals__", {})
     called = (namespace.get(name) for name in code.co_names)
     return depth > 0 and any(isinstance(f, types.FunctionType) and takes_key(f, depth - 1) for f in called)
+
+
+def source_of(task: Any) -> str:
+    """``module:NAME`` of a task that stands in the module of one of its functions, else its name."""
+    for function in (*task.tools, task.model):
+        function = getattr(function, "__wrapped_tool__", function)
+        module = sys.modules.get(str(getattr(function, "__module__", "")))
+        for name, value in vars(module).items() if module is not None else ():
+            if value is task:
+                return f"{module.__name__}:{name}"
+    return str(task.name)

@@ -41,6 +41,8 @@ class World(SimulatedWorld):
         self.acked = Head(0, "")
         self.touches = 0
         """Calls to sandbox ports so far: a sandbox that dies between two of them dies the same death."""
+        self.asked = 0
+        """Model calls that were really made."""
         self.complaints: list[str] = []
         self.before: State | None = None
         """The durable state as the harness that died knew it."""
@@ -72,7 +74,7 @@ class World(SimulatedWorld):
         other._accepted = self._accepted
         other.acked, other.complaints = self.acked, list(self.complaints)
         other.before = self.recorder.committed if self.recorder is not None else self.before
-        other.wakes = self.wakes
+        other.wakes, other.asked = self.wakes, self.asked
         return other
 
     def version(self) -> Version:
@@ -87,10 +89,10 @@ class World(SimulatedWorld):
         return (log._length, log._synced, len(log._pointers), len(blobs._data), outside, boxes)
 
     def lose_power(self) -> int:
-        """What was not synced is gone, and every sandbox with it; returns how many events were lost."""
-        lost = self.log.forget_unsynced()
+        """What was not synced is gone, and every sandbox with it; returns how many acknowledged events were lost."""
+        self.log.forget_unsynced()
         self.kill_sandboxes()
-        return lost
+        return max(0, self.acked.seq - self.log.head().seq)
 
     def kill_sandboxes(self) -> bool:
         """Kill every living sandbox; whether there was one."""
@@ -121,12 +123,13 @@ class World(SimulatedWorld):
         recorder._log = mortal_log
         self.recorder = recorder
         sandboxes: Any = Mortal(self.sandboxes, "sandboxes", life, self._touched)
+        model: Any = Mortal(self.model_of(definition), "model", life, self._asked)
         rig = Rig(
             run=Run.of(definition),
             log=mortal_log,
             blobs=self.store.blobs,
             recorder=recorder,
-            model=self.model_of(definition),
+            model=model,
             sandboxes=sandboxes,
             toolhost=host,
             clock=self.clock,
@@ -135,6 +138,9 @@ class World(SimulatedWorld):
         )
         recorder.landed.add(rig.keep)
         return rig
+
+    def _asked(self) -> None:
+        self.asked += 1
 
     def _touched(self) -> None:
         self.touches += 1

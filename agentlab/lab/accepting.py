@@ -16,7 +16,8 @@ from agentlab.harness.redact import Redactor
 from agentlab.harness.trust import signed_text
 from agentlab.models.registry import resolve as resolve_model
 from agentlab.ownership import sign
-from agentlab.policies import due, facts_at_start, parse_policy
+from agentlab.policies import parse_policy
+from agentlab.policies import validate as validate_policy
 from agentlab.ports import Log
 from agentlab.session.state import State
 from agentlab.validating import validate
@@ -73,10 +74,7 @@ def check_policy(policy: PolicySpec) -> None:
     Raises:
         UnknownName, BadDefinition: which one, and what it needs.
     """
-    try:
-        due(policy, facts_at_start())
-    except KeyError as error:
-        raise BadDefinition(f"policy {policy.kind!r} needs the argument {error}") from None
+    validate_policy(policy)
 
 
 def _limits(task: Any, changes: Mapping[str, Any]) -> Limits:

@@ -78,7 +78,11 @@ def facts(state: State, *, effect_next: bool = False, pausing: bool = False) -> 
         pausing=pausing,
         step_kind=step.kind if step else "",
         unsnapshotted=len(state.sandbox.since_snapshot),
-        checkpoint_cost_s=state.checkpoint.last_cost_ms / 1000,
+        checkpoint_cost_s=state.checkpoint.total_cost_ms / max(1, state.checkpoint.written) / 1000,
+        budget_used=budget.share(state.budget) if state.budget.limits else 0.0,
+        budget_before=state.checkpoint.budget_used,
+        effects=state.effects.completed - state.checkpoint.effects_completed,
+        awake_s=max(0.0, (state.ts - state.woken_ts) / 1e6),
         crashes=state.recovery.crashes,
         running_s=max(0.0, (state.ts - state.started_ts) / 1e6),
     )

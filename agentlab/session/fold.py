@@ -106,6 +106,7 @@ def _harness_woken(state: State, event: Event) -> Changes:
         )
     return {
         "incarnation": event.incarnation,
+        "woken_ts": event.ts,
         "process": event.payload["process"],
         "baseline": event.payload["baseline"],
         "control": control,
@@ -202,7 +203,9 @@ def _checkpoint_written(state: State, event: Event) -> Changes:
         large_result=False,
         requested=requested,
         written=state.checkpoint.written + 1,
-        last_cost_ms=event.duration_ms or 0.0,
+        total_cost_ms=state.checkpoint.total_cost_ms + (event.duration_ms or 0.0),
+        budget_used=budget.share(state.budget),
+        effects_completed=state.effects.completed,
         passing=0,
     )
     chunks = event.payload.get("effect_chunks")

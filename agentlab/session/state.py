@@ -150,7 +150,10 @@ class CheckpointState:
     requested: tuple[str, str] | None = None
     """An unanswered request by hand: (id, label)."""
     written: int = 0
-    last_cost_ms: float = 0.0
+    total_cost_ms: float = 0.0
+    budget_used: float = 0.0
+    """The largest share of any budget that was committed when it was written."""
+    effects_completed: int = 0
     passing: int = 0
     """Events since then that are no work (inputs and pauses): single steps must not make a checkpoint due for ever."""
 
@@ -223,6 +226,7 @@ class State:
     hash: str = ""
     ts: int = 0
     started_ts: int = 0
+    woken_ts: int = 0
     incarnation: int = 0
     process: Mapping[str, Any] = field(default_factory=dict)
     baseline: Mapping[str, Any] = field(default_factory=dict)

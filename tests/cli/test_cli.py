@@ -177,4 +177,6 @@ def test_a_run_with_kills_completes_too(tmp_path):
         status = json.loads(good(*words, "--crash", "harness@tool_result", "--crash", "sandbox@step=2"))
         assert status["status"] == "completed" and status["crashes"] == 1
         assert len(receiver.ledger()) == 1
-    assert json.loads(good("verify", "sales_report-1", "--lab", tmp_path / "lab", "--json"))["events"] == status["events"]
+    assert (
+        json.loads(good("verify", "sales_report-1", "--lab", tmp_path / "lab", "--json"))["events"] == status["events"]
+    )

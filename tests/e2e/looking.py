@@ -45,7 +45,9 @@ def zombies() -> list[int]:
     out = []
     for name in os.listdir("/proc"):
         try:
-            fields: Any = Path("/proc", name, "stat").read_bytes().rpartition(b")")[2].split() if name.isdigit() else None
+            fields: Any = (
+                Path("/proc", name, "stat").read_bytes().rpartition(b")")[2].split() if name.isdigit() else None
+            )
         except OSError:
             continue
         if fields and fields[0] == b"Z" and int(fields[1]) == os.getpid():

@@ -126,7 +126,9 @@ def test_a_strange_session_id_stays_inside_the_lab_and_works(lab, name):
     nothing_is_left(lab, 1)
 
 
-@pytest.mark.parametrize("name", ["", "x" * 300, "ü" * 200, "a\0b", "half \ud800"], ids=["empty", "long", "wide", "nul", "half"])
+@pytest.mark.parametrize(
+    "name", ["", "x" * 300, "ü" * 200, "a\0b", "half \ud800"], ids=["empty", "long", "wide", "nul", "half"]
+)
 def test_a_session_id_that_can_not_be_used(lab, name):
     message = refused(BadSessionId, lambda: lab.create(tasks.task("measure"), session_id=name), "session id")
     message.encode()
@@ -191,7 +193,9 @@ def small_disk(tmp_path):
     """A file system of four megabytes."""
     place = tmp_path / "disk"
     place.mkdir()
-    made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(place)], capture_output=True, text=True)
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(place)], capture_output=True, text=True
+    )
     if made.returncode != 0:
         pytest.skip(f"no small file system can be mounted here: {made.stderr.strip()}")
     yield place

@@ -151,7 +151,7 @@ def test_a_question_to_a_person(lab):
 
 
 def test_a_budget_that_is_used_up(lab):
-    session = lab.run(tasks.task("measure"), limits={"tool_calls": 0}, timeout_s=30)
+    session = lab.run(tasks.task("measure", "write"), limits={"tool_calls": 1}, timeout_s=30)
     found = said(session)
     assert found.condition == "waiting_for_budget" and "extend" in found.next
     assert "tool_calls" in " ".join(found.evidence), "which limit it is"

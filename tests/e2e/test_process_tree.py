@@ -99,7 +99,9 @@ def test_an_owner_killed_takes_all_along_and_another_owner_completes(an_owner, p
 def test_a_keeper_killed_ends_its_harness_and_a_wake_goes_on_under_the_next(place, tmp_path, until):
     gate = tmp_path / "gate"
     with Lab(place) as lab:
-        session = lab.create(tasks.task("gate", "measure", tools=(tasks.GATED, *tasks.TOOLS)), params={"gate": str(gate)})
+        session = lab.create(
+            tasks.task("gate", "measure", tools=(tasks.GATED, *tasks.TOOLS)), params={"gate": str(gate)}
+        )
         session.start()
         until(gate.with_name("gate.reached").exists, what="the tool has begun")
         (keeper,) = [one for one in ps.owned(place) if one.kind == "keeper"]

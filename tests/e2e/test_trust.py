@@ -18,7 +18,7 @@ from . import tasks
 from .looking import files_with
 
 ROOT = str(Path(__file__).parents[2])
-SECRET = "probe-0123456789-abcdef/ü+\"quoted\""
+SECRET = 'probe-0123456789-abcdef/ü+"quoted"'
 
 OTHER_OWNER = """
 import sys
@@ -116,7 +116,10 @@ def test_a_foreign_session_is_refused_until_somebody_trusts_it(foreign):
         with pytest.raises(NotTrusted):
             lab.session("fresh").step(timeout_s=30)
         told = subprocess.run(
-            [sys.executable, "-m", "agentlab", "wake", "fresh", "--lab", str(place)], cwd=ROOT, capture_output=True, text=True
+            [sys.executable, "-m", "agentlab", "wake", "fresh", "--lab", str(place)],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
         )
         assert told.returncode == 2 and "--trust" in told.stderr and len(told.stderr.splitlines()) == 1
         assert marks(mark) == [], "nothing of it ran"

@@ -119,7 +119,7 @@ COSTS = st.builds(Costs, st.sampled_from([0.0, 0.1, 2.0]), st.sampled_from([0.0,
                   st.booleans(), st.just(60))  # fmt: skip
 
 
-@settings(max_examples=5000, derandomize=True, deadline=None)
+@settings(max_examples=400, derandomize=True, deadline=None)
 @given(SPANS, POLICIES, CRASHES, COSTS, st.integers(0, 99))
 def test_a_replay_is_the_same_however_it_is_computed(spans, policy, crashes, costs, seed):
     quick = WhatIf(spans, policy, costs)

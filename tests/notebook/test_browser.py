@@ -94,16 +94,17 @@ def live_notebook(path: Path) -> None:
     nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}), path)
 
 
+@pytest.mark.timeout(110)
 def test_the_quickstart_in_jupyterlab(server):
     url, root = server
     live_notebook(root / "q.ipynb")
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=BROWSER, args=OPTIONS)
         page = browser.new_page(viewport={"width": 1280, "height": 1700})
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(40_000)
         page.goto(f"{url}/lab/workspaces/w/tree/q.ipynb?token=t&reset")
         page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status='idle']")
-        page.evaluate("window.jupyterapp.commands.execute('notebook:run-all-cells')")
+        page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells') }")
 
         page.get_by_text("Interrupt pauses at the next safe point").first.wait_for()
         _picture(page, "live")
@@ -116,10 +117,10 @@ def test_the_quickstart_in_jupyterlab(server):
         page.get_by_text("sales_report-2: timeline").click()
         page.get_by_text("☼").first.wait_for()
         _picture(page, "done")
-        page.evaluate("window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
+        page.evaluate("() => { window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'}) }")
         time.sleep(0.5)
         _picture(page, "dark")
-        page.evaluate("window.jupyterapp.serviceManager.sessions.shutdownAll()")
+        page.evaluate("() => { window.jupyterapp.serviceManager.sessions.shutdownAll() }")
         browser.close()
     until(lambda: not processes_of(root), 15)
 

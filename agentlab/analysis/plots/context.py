@@ -10,6 +10,8 @@ from agentlab.analysis.sources import Analysed, Source, analysed
 if TYPE_CHECKING:
     import pandas as pd
 
+DENSE, BINS = 600, 120
+"""Requests above which means over that many stretches are drawn."""
 _CUTS = "SELECT session_id, seq AS at_seq, seq AS end_seq FROM events WHERE type = 'context_compacted' ORDER BY 1, 2"
 _DRIFT = """
 SELECT session_id, seq AS at_seq, seq AS end_seq FROM events
@@ -38,7 +40,7 @@ def context(x: Source, *, ax: d.Axes | None = None, lab: Any = None) -> d.Axes:
         at = d.on_axis(found.sql(text).assign(x=0.0, x_end=0.0), data)
         if len(at):
             ax.plot(at.x, [0.02] * len(at), marker, color=color, transform=ax.get_xaxis_transform(), label=words,
-                    linestyle="none", markersize=5 if len(at) < 40 else 3, clip_on=False)  # fmt: skip
+                    linestyle="none", markersize=5 if len(at) < 30 else 2.5, clip_on=False)  # fmt: skip
     d.mark_deaths(ax, d.on_axis(d.deaths(found, d.Elapsed.of(found)), data))
     ax.set_ylim(bottom=0)
     ax.set_xlim(left=min(1, data.x.min()))
@@ -65,6 +67,12 @@ def _data(found: Analysed) -> pd.DataFrame:
 
 
 def _layers(ax: d.Axes, data: pd.DataFrame) -> None:
+    if len(data) > DENSE:  # a saw of five thousand teeth is a black bar: means over stretches, and their peaks
+        total = data.base_tokens + data.scratch_tokens
+        peaks = total.groupby(d.binned(data.x.astype(float), BINS)).max()
+        ax.plot(peaks.index, peaks, color=d.RED, linewidth=0.9, linestyle="-.", label="largest of the stretch")
+        data = data.groupby(d.binned(data.x.astype(float), BINS)).mean(numeric_only=True).drop(columns="x")
+        data = data.rename_axis("x").reset_index()
     total = data.base_tokens + data.scratch_tokens
     ax.fill_between(data.x, 0, data.base_tokens, color=d.SKY, alpha=0.75, linewidth=0, label="fixed and task (estimated)")
     ax.fill_between(

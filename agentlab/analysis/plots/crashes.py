@@ -36,7 +36,7 @@ def recovery(x: Source, *, ax: d.Axes | None = None, lab: Any = None) -> d.Axes:
     if len(data) > MOST:
         rows = data.sort_values("seconds", ascending=False, na_position="first").head(MOST).sort_index()
         title += f" (the longest {MOST} of {len(data)})"
-    ax = d.new_axes(ax, 1.5 + 0.34 * len(rows))
+    ax = d.new_axes(ax, 1.7 + 0.32 * len(rows))
     left = [0.0] * len(rows)
     positions = list(range(len(rows)))
     for column, words, color, hatch in STAGES:
@@ -54,16 +54,15 @@ def recovery(x: Source, *, ax: d.Axes | None = None, lab: Any = None) -> d.Axes:
         ax.plot([0], [y], marker="v" if row.target == "harness" else "X", color=d.RED, markersize=6, clip_on=False)
     ax.set_yticks(positions, [_name(row, several) for row in rows.itertuples()])
     ax.set_ylim(len(rows) - 0.4, -0.6)
-    ax.set_xlim(0, longest * 1.6)
+    ax.set_xlim(0, longest * 1.55)
     ax.set_xlabel("seconds from the last sign of life (▼ harness, ✖ sandbox)", fontsize=9)
     done = data.seconds.dropna()
     alt = (
         f"{title}. {len(data)} deaths; recovery took {d.seconds_text(done.median()) if len(done) else 'unknown time'}"
         f" in the median, {int(data.lost_steps.sum())} steps lost, {int(data.commands_again.sum())} commands run again."
     )
-    ax = d.finish(ax, data, title, alt)
+    ax = d.finish(ax, data, title, alt, legend=3)
     ax.grid(axis="y", visible=False)
-    ax.legend(loc="lower right", fontsize=d.SMALL, frameon=True, framealpha=0.9)
     return ax
 
 

@@ -51,7 +51,7 @@ def png(figure: Any, dpi: int = 100) -> bytes:
     return sink.getvalue()
 
 
-def finish(ax: Axes, data: pd.DataFrame, title: str, alt: str, legend: int = 0) -> Axes:
+def finish(ax: Axes, data: pd.DataFrame, title: str, alt: str, legend: int = 0, scale: float = 1.0) -> Axes:
     """Title, light grid, legend below the axes in ``legend`` columns, and what was drawn as attributes."""
     ax.set_title(title, loc="left", fontsize=11)
     ax.grid(True, color="#E6E6E6", linewidth=0.6)
@@ -60,9 +60,13 @@ def finish(ax: Axes, data: pd.DataFrame, title: str, alt: str, legend: int = 0) 
         ax.spines[side].set_visible(False)
     ax.tick_params(labelsize=SMALL)
     if legend and ax.get_legend_handles_labels()[0]:
+        from matplotlib.transforms import ScaledTranslation
+
+        # Below the axis's label, whose distance is in points while the height of the axes is anything.
+        below = ax.transAxes + ScaledTranslation(0, -36 / 72, ax.figure.dpi_scale_trans)
         ax.legend(
-            loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=legend, fontsize=SMALL, frameon=False,
-            handletextpad=0.5, columnspacing=1.4,
+            loc="upper center", bbox_to_anchor=(0.5, 0.0), bbox_transform=below, ncols=legend, fontsize=SMALL,
+            frameon=False, handletextpad=0.5, columnspacing=1.4, markerscale=scale,
         )  # fmt: skip
     ax.agentlab_data = data
     ax.agentlab_alt = alt
@@ -120,6 +124,7 @@ def mark_deaths(ax: Axes, marks: pd.DataFrame) -> None:
     """Deaths as dashed lines with a triangle on top, recoveries as bands; both appear in the legend once."""
     named: set[str] = set()
     few = len(marks) <= MANY
+    alpha = 0.22 if marks.session_id.nunique() <= 1 else 0.08
 
     def once(words: str) -> str:
         known = words in named
@@ -135,7 +140,7 @@ def mark_deaths(ax: Axes, marks: pd.DataFrame) -> None:
             transform=ax.get_xaxis_transform(), linestyle="--" if harness else ":", label=once(words), zorder=5,
         )  # fmt: skip
         if row.x_end == row.x_end:
-            ax.axvspan(row.x, row.x_end, color=GREEN, alpha=0.22, linewidth=0, label=once("recovering"), zorder=1)
+            ax.axvspan(row.x, row.x_end, color=GREEN, alpha=alpha, linewidth=0, label=once("recovering"), zorder=1)
 
 
 def on_axis(marks: pd.DataFrame, positions: pd.DataFrame, seq: str = "seq") -> pd.DataFrame:
@@ -153,6 +158,15 @@ def on_axis(marks: pd.DataFrame, positions: pd.DataFrame, seq: str = "seq") -> p
     import pandas as pd
 
     return pd.concat(moved) if moved else marks.iloc[:0]
+
+
+def binned(x: pd.Series[float], bins: int) -> pd.Series[float]:
+    """For each value the middle of its bin, ``bins`` of them over the whole range."""
+    import numpy as np
+
+    edges = np.linspace(x.min(), x.max(), bins + 1)
+    index = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, bins - 1)
+    return type(x)((edges[index] + edges[index + 1]) / 2, index=x.index)
 
 
 def seconds_text(value: float) -> str:

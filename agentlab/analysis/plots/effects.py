@@ -37,7 +37,7 @@ def effects(x: Source, *, ax: d.Axes | None = None, lab: Any = None) -> d.Axes:
     rows = _chosen(data)
     if len(rows) < len(data):
         title += f" ({len(rows)} of {len(data)})"
-    ax = d.new_axes(ax, 1.7 + 0.26 * len(rows))
+    ax = d.new_axes(ax, 2.0 + 0.26 * len(rows))
     moments = found.sql(_LOOKED)
     moments = moments.assign(x=clock.x(moments, "ts"))
     places = {key: i for i, key in enumerate(zip(rows.session_id, rows.effect_key, strict=True))}

@@ -16,7 +16,8 @@ MOST = 5
 def latency(x: Source, *, ax: d.Axes | None = None, lab: Any = None) -> d.Axes:
     """How long each tool call and model call took, over elapsed time, on a log scale.
 
-    The tools that took most time have a series each, the rest is *other tools*; failed ones wear a red cross. Data:
+    The tools that took most time have a series each, the rest is *other tools*; failed ones wear a red cross. Above four
+    hundred calls a line goes through the median of each series. Data:
     session_id, seq, series, tool_name, x, latency_s (seconds), ok.
     """
     found = analysed(x, lab)
@@ -33,8 +34,11 @@ def latency(x: Source, *, ax: d.Axes | None = None, lab: Any = None) -> d.Axes:
         label = f"{d.shown(name, 24)}: n={len(group)}, p50 {d.seconds_text(p50)}, p95 {d.seconds_text(p95)}"
         ax.plot(
             group.x, group.latency_s, marker, color=color, label=label, markersize=2.2 if small else 5,
-            alpha=0.55 if small else 0.9, markeredgewidth=0 if small else 0.4, markeredgecolor="white",
+            alpha=0.3 if small else 0.9, markeredgewidth=0 if small else 0.4, markeredgecolor="white",
         )  # fmt: skip
+        if small and len(group) > 100:  # a cloud says little: its middle is drawn through it
+            middle = group.latency_s.groupby(d.binned(group.x, 40)).median()
+            ax.plot(middle.index, middle, color=color, linewidth=1.8, zorder=3)
     failed = data[data.ok == False]  # noqa: E712
     if len(failed):
         ax.plot(failed.x, failed.latency_s, "x", color=d.RED, markersize=4 if small else 7, label=f"failed: {len(failed)}")
@@ -47,7 +51,7 @@ def latency(x: Source, *, ax: d.Axes | None = None, lab: Any = None) -> d.Axes:
         f"{title}. {len(data)} calls, {len(failed)} failed; the slowest is {worst.series} with"
         f" {d.seconds_text(worst.latency_s)} at event {worst.seq} of {worst.session_id}."
     )
-    return d.finish(ax, data, title, alt, legend=2)
+    return d.finish(ax, data, title, alt, legend=2, scale=2.5 if small else 1.0)
 
 
 def _data(found: Any, clock: d.Elapsed) -> pd.DataFrame:

@@ -28,7 +28,7 @@ def loops(x: Source, *, ax: d.Axes | None = None, lab: Any = None, window: int =
     if data.empty:
         return d.nothing(d.new_axes(ax), data, title, "no tool has been called yet")
     labels = _rows(data)
-    ax = d.new_axes(ax, 1.9 + 0.2 * len(labels))
+    ax = d.new_axes(ax, 2.2 + 0.2 * len(labels))
     single = data.session_id.nunique() == 1
     size = 30.0 if len(data) < 150 else 9.0 if len(data) < 1500 else 3.0
     fresh, again = data[~data.repeat], data[data.repeat]
@@ -52,7 +52,7 @@ def loops(x: Source, *, ax: d.Axes | None = None, lab: Any = None, window: int =
         f"{title}. {len(again)} of {len(data)} calls repeat one of the {window} before; the rate is highest at call"
         f" {peak.x} of {peak.session_id} with {peak.rate:.0%}."
     )
-    return d.finish(ax, data, title, alt, legend=4)
+    return d.finish(ax, data, title, alt, legend=4, scale=2.0 if size < 5 else 1.0)
 
 
 def _data(found: Any, window: int) -> pd.DataFrame:

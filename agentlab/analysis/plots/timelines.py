@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 LANES = ("harness", "model", "tools", "sandbox", "checkpoints")
 MOST = 6
 """Sessions that one timeline can show legibly."""
+DENSE, BINS = 400, 160
+"""Bars of a lane above which the lane shows how busy it was, in that many stretches of time."""
 _COLOURS = {"harness": d.GREY, "model": d.SKY, "tools": d.BLUE, "sandbox": d.ORANGE, "checkpoints": d.PINK}
 _NOT_LIFE = ", ".join(f"'{name}'" for name, kind in KINDS.items() if kind.cls == "input")
 _INCARNATIONS = f"""
@@ -34,7 +36,7 @@ JOIN sessions s ON s.session_id = e.session_id
 def timeline(x: Source, *, ax: d.Axes | None = None, lab: Any = None) -> d.Axes:
     """Who was busy when: a lane each for harness, model, tools, sandbox and checkpoints, for up to six sessions.
 
-    Failed calls are red and hatched. Data: session_id, lane, seq, what, ok, x, width (elapsed time in the axis's unit).
+    Failed calls are red and hatched. A lane with very many bars shows their density instead. Data: session_id, lane, seq, what, ok, x, width (elapsed time in the axis's unit).
     """
     found = analysed(x, lab)
     clock = d.Elapsed.of(found)
@@ -99,6 +101,9 @@ def _lane(ax: d.Axes, lane: str, group: pd.DataFrame, y: float, span: float) -> 
     if lane == "checkpoints":
         ax.plot(group.x, [y] * len(group), "D", color=_COLOURS[lane], markersize=6 if len(group) < 60 else 3)
         return
+    if len(group) > DENSE:
+        _density(ax, lane, group, y, span)
+        return
     for ok, color, hatch in ((True, _COLOURS[lane], None), (False, d.RED, "////")):
         part = group[group.ok == ok]
         if len(part):
@@ -109,6 +114,21 @@ def _lane(ax: d.Axes, lane: str, group: pd.DataFrame, y: float, span: float) -> 
                 list(zip(part.x, widths, strict=True)), (y - 0.36, 0.72), facecolors=color, hatch=hatch,
                 edgecolor=edge, linewidth=0.4 if len(part) < 200 else 0, zorder=2.5,
             )  # fmt: skip
+
+
+def _density(ax: d.Axes, lane: str, group: pd.DataFrame, y: float, span: float) -> None:
+    """Too many bars to be told apart: how much of each stretch of time was busy, and ticks where calls failed."""
+    import numpy as np
+
+    edges = np.linspace(0, span, BINS + 1)
+    starts, ends = group.x.to_numpy(dtype=float), (group.x + group.width).to_numpy(dtype=float)
+    # Busy time up to each edge; the differences are what lies between two edges.
+    upto = np.array([np.clip(np.minimum(ends, edge) - starts, 0, None).sum() for edge in edges])
+    share = np.clip(np.diff(upto) / (span / BINS), 0, 1)
+    heights = np.append(share, share[-1]) * 0.72
+    ax.fill_between(edges, y - 0.36, y - 0.36 + heights, step="post", color=_COLOURS[lane], linewidth=0, zorder=2.5)
+    failed = group[~group.ok]
+    ax.plot(failed.x, [y + 0.4] * len(failed), "|", color=d.RED, markersize=4, zorder=3)
 
 
 def _marks(ax: d.Axes, marks: pd.DataFrame, base: float, first: bool) -> None:
