@@ -40,6 +40,15 @@ def policy(view: View) -> Any:
     return say("All done.")
 
 
+BLIND = Task(
+    name="sound_blind",
+    goal="Send one message to a service that honours keys and can not be asked.",
+    tools=(tool(send, effect="external", honours_key=True),),
+    steps=(step("send", tool="send", kind="downstream"),),
+    model=policy,
+)
+"""Sound without verify: a retry with the same key is one delivery."""
+
 TASK = Task(
     name="sound_delivery",
     goal="Add 20 and 22, and send the total once.",

@@ -19,6 +19,8 @@ from agentlab.harness.rig import Rig
 from agentlab.session.commands import Rest
 
 MAX_COMMANDS = 2_000
+MAX_VISITS = 50_000
+"""Boundaries after which an incarnation that has not come to rest never will."""
 _IN_SANDBOX = frozenset(
     {CrashPoint.SANDBOX_SPAWN, CrashPoint.SANDBOX_CONNECT, CrashPoint.SANDBOX_EXECUTE, CrashPoint.SANDBOX_RESULT,
      CrashPoint.SANDBOX_ACK, CrashPoint.SANDBOX_DESTROY, CrashPoint.SNAPSHOT, CrashPoint.SNAPSHOT_RESTORE}
@@ -74,6 +76,8 @@ class Tracer:
 
     def __call__(self, point: CrashPoint, when: When, detail: str) -> None:
         self.run.visits += 1
+        if self.run.visits > MAX_VISITS:
+            raise AssertionError(f"no rest after {MAX_VISITS} boundaries, the last one {point.value}")
         self.run.points.add(point)
         side = (point, when)
         self.seen[side] += 1
@@ -167,7 +171,7 @@ def _judge_zombie(world: World, run: Run, left: Head) -> None:
     """A harness that was replaced may find its sandbox taken; it must not write any more."""
     if world.log.head() != left:
         run.why, run.error = "failed", f"a fenced harness wrote event {world.log.head().seq}"
-    elif run.why == "failed":
+    elif run.error.startswith("Sandbox"):
         run.why, run.error = "fenced", ""
 
 

@@ -16,7 +16,7 @@ from agentlab.errors import Conflict, SessionBusy
 from agentlab.events import Draft, Event, resolve
 from agentlab.faults.arming import Arming
 from agentlab.faults.spec import fault_from_json
-from agentlab.harness.baseline import baseline
+from agentlab.harness.baseline import baseline, changed_sources
 from agentlab.harness.lazymodel import LazyModel
 from agentlab.harness.loop import run as run_loop
 from agentlab.harness.recorder import Recorder
@@ -175,6 +175,7 @@ def assemble(
     dump = require_trust(started, blobs, trust)
     run = Run.of(definition)
     redactor = Redactor.from_environment(os.environ)
+    current = baseline(definition, sources_changed=changed_sources(definition))
 
     def recorder_of(state: State, incarnation: int) -> Recorder:
         return Recorder(log, blobs, state, incarnation, clock, ids, redactor)
@@ -183,7 +184,7 @@ def assemble(
         return opening(
             now,
             process=process.identify(),
-            baseline=baseline(definition),
+            baseline=current,
             reason=wake_reason(now.state, takeover),
             death=_death(death, now.state),
             marks=_marks(arming, now.state),

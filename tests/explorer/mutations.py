@@ -28,6 +28,7 @@ class Mutation:
     old: str
     new: str
     judge: str = "explore"
+    task: str = "agentlab.examples.sound_delivery"
 
 
 DURABILITY = "tests/log/test_durability.py::test_no_crash_state_is_torn_or_lacks_what_was_acknowledged"
@@ -46,11 +47,12 @@ MUTATIONS = (
         "the key belongs to the incarnation", "harness/effects.py",
         "    key = call.key or effect_key(rig, call, tool)",
         "    key = f'{effect_key(rig, call, tool)}/{rig.recorder.incarnation}'",
+        task="agentlab.examples.sound_delivery:BLIND",
     ),
     Mutation(
-        "a pending effect is repeated, not verified", "session/decide.py",
-        "        return c.VerifyEffect(call.call_id, call.tool, call.key)",
-        "        return c.RunCall(call.call_id, call.tool, call.effect, call.tries, 0)",
+        "a pending effect is repeated, not verified", "session/recovery.py",
+        "                return c.VerifyEffect(call.call_id, call.tool, call.key)",
+        "                return c.RunCall(call.call_id, call.tool, call.effect, call.tries, 0)",
     ),
     Mutation(
         "verify is skipped in a recovery and its outcome assumed", "harness/effects.py",
@@ -127,14 +129,14 @@ MUTATIONS = (
         "    for event in log.replay(state.seq + (2 if state.seq else 1)):\n        head = _chained",
     ),
     Mutation(
-        "an answer is shown to nobody until much later", "harness/loop.py",
-        "        rig.recorder.stage(perform(command, rig))",
-        "        rig.recorder.stage([d for d in perform(command, rig) if d.type != \"tool_error\" or rig.recorder.incarnation < 2])",
+        "a wake forgets where the plan was", "session/fold.py",
+        "        \"incarnation\": event.incarnation,\n",
+        "        \"incarnation\": event.incarnation,\n        \"plan\": evolve(state.plan, current=0, started=False, completed=0),\n",
     ),
     # what the facts about crash safety plant: protocols B to E of the log
     Mutation("B: no fsync of the file", "log/files.py", FILE_SYNC, FILE_SYNC.split("\n", 1)[1], DURABILITY),
     Mutation("C: no fsync of the folder", "log/files.py", FOLDER_SYNC, "        pass\n    return tmp", DURABILITY),
-    Mutation("D: no fsync at all", "log/files.py", "    if durable:\n", "    if False:\n", DURABILITY),
+    Mutation("D: no fsync at all", "log/files.py", "    if durable:\n", "    if not path:\n", DURABILITY),
     Mutation(
         "E: the final name is written in place", "log/files.py",
         "        disk.link(tmp, path)\n",
@@ -155,17 +157,18 @@ def plant(mutation: Mutation, folder: Path) -> Path:
     return home
 
 
-def noticed(mutation: Mutation, folder: Path, task: str = "agentlab.examples.sound_delivery") -> str:
+def noticed(mutation: Mutation, folder: Path) -> str:
     """What noticed the bug (invariants, or the test that failed); empty when nothing did."""
     home = plant(mutation, folder)
     env = {**os.environ, "PYTHONPATH": str(home), "PYTHONDONTWRITEBYTECODE": "1"}
     if mutation.judge != "explore":
+        env["PYTHONSAFEPATH"] = "1"  # the tests are those of the repository, the package is the copy
         argv = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:randomly", "-p", "no:cacheprovider", mutation.judge]
         done = subprocess.run(argv, env=env, cwd=ROOT, capture_output=True, text=True, timeout=120)
         assert "error" not in done.stdout.splitlines()[-1], done.stdout[-2000:]
         return "" if done.returncode == 0 else mutation.judge
     done = subprocess.run(
-        [sys.executable, "-c", EXPLORE, task], env=env, cwd=folder, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", EXPLORE, mutation.task], env=env, cwd=folder, capture_output=True, text=True, timeout=120
     )
     assert done.returncode == 0, done.stderr[-3000:]
     violations, _, _ = json.loads(done.stdout)
@@ -176,5 +179,7 @@ if __name__ == "__main__":
     import tempfile
 
     for one in MUTATIONS:
+        if sys.argv[1:] and not any(word in one.name for word in sys.argv[1:]):
+            continue
         with tempfile.TemporaryDirectory() as made:
             print(f"{one.name:<62}{noticed(one, Path(made)) or 'NOT NOTICED'}", flush=True)

@@ -103,10 +103,14 @@ def test_the_quickstart_in_jupyterlab(server):
         page = browser.new_page(viewport={"width": 1280, "height": 1700})
         page.set_default_timeout(40_000)
         page.goto(f"{url}/lab/workspaces/w/tree/q.ipynb?token=t&reset")
-        page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status='idle']")
-        page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells') }")
+        # A run that is asked for before the session is there makes JupyterLab ask which kernel is meant.
+        page.add_locator_handler(page.locator("dialog.jp-Dialog"), lambda dialog: page.keyboard.press("Enter"))
+        page.get_by_text("Python 3 (ipykernel) | Idle").wait_for()
+        _until_it_answers(page)
+        _command(page, "notebook:run-all-cells")
 
         page.get_by_text("Interrupt pauses at the next safe point").first.wait_for()
+        time.sleep(1.0 if os.environ.get("AGENTLAB_SCREENSHOTS") else 0)
         _picture(page, "live")
         page.get_by_text("sales_report-2: timeline").wait_for()
         page.get_by_text("sales_report-2: ended").wait_for()
@@ -117,12 +121,29 @@ def test_the_quickstart_in_jupyterlab(server):
         page.get_by_text("sales_report-2: timeline").click()
         page.get_by_text("☼").first.wait_for()
         _picture(page, "done")
-        page.evaluate("() => { window.jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'}) }")
+        _command(page, "apputils:change-theme", "{theme: 'JupyterLab Dark'}")
         time.sleep(0.5)
         _picture(page, "dark")
         page.evaluate("() => { window.jupyterapp.serviceManager.sessions.shutdownAll() }")
         browser.close()
     until(lambda: not processes_of(root), 15)
+
+
+def _command(page, name: str, args: str = "{}") -> None:
+    # Not awaited: the promise of a run ends with the last cell, or never when the request was lost.
+    page.evaluate(f"() => {{ window.jupyterapp.commands.execute('{name}', {args}) }}")
+
+
+def _until_it_answers(page) -> None:
+    """Run the first cell until its output prompt has a number: what is sent before the kernel listens is lost."""
+    for _ in range(10):
+        _command(page, "notebook:run-cell")
+        try:
+            page.locator(".jp-InputPrompt").first.filter(has_text="1").wait_for(timeout=3000)
+            return
+        except sync_api.TimeoutError:
+            continue
+    raise AssertionError("the kernel does not answer")
 
 
 def _picture(page, name: str) -> None:
