@@ -136,7 +136,11 @@ def _detail(symptom: Symptom) -> str:
 
 
 def _items(evidence: Sequence[Evidence]) -> str:
-    return '<ul style="margin:0 0 4px 0;padding-left:18px">' + "".join(f"<li>{_e(str(e))}</li>" for e in evidence) + "</ul>"
+    return (
+        '<ul style="margin:0 0 4px 0;padding-left:18px">'
+        + "".join(f"<li>{_e(str(e))}</li>" for e in evidence)
+        + "</ul>"
+    )
 
 
 def _e(text: str) -> str:

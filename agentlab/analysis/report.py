@@ -6,15 +6,12 @@ import base64
 import html
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agentlab.analysis import plots
 from agentlab.analysis.diagnose import diagnose, diagnosis_html
 from agentlab.analysis.plots.drawing import png
-from agentlab.analysis.sources import Analysed, Source, analysed
-
-if TYPE_CHECKING:
-    import pandas as pd
+from agentlab.analysis.sources import Analysed, Frame, Source, analysed
 
 MOST_ROWS = 40
 _STYLE = """
@@ -55,7 +52,12 @@ def report(x: Source, path: str | os.PathLike[str] | None = None, *, lab: Any = 
     title = title or (f"Session {names[0]}" if len(names) == 1 else f"{len(names)} sessions")
     parts = [_summary(sessions), "<h2>Diagnosis</h2>", diagnosis_html(diagnose(found))]
     parts += [_picture(found, name) for name in plots.__all__ if names]
-    parts += ["<h2>Tools</h2>", _table(found.sql(_TOOLS)), "<h2>Steps with failed calls</h2>", _table(found.sql(_WHERE))]
+    parts += [
+        "<h2>Tools</h2>",
+        _table(found.sql(_TOOLS)),
+        "<h2>Steps with failed calls</h2>",
+        _table(found.sql(_WHERE)),
+    ]
     for heading, view, columns in _TABLES:
         parts += [f"<h2>{heading}</h2>", _table(found.frame(view)[columns.split()])]
     page = (
@@ -68,7 +70,7 @@ def report(x: Source, path: str | os.PathLike[str] | None = None, *, lab: Any = 
     return page
 
 
-def _summary(sessions: pd.DataFrame) -> str:
+def _summary(sessions: Frame) -> str:
     if sessions.empty:
         return '<p class="note">There is no session to report on.</p>'
     ended = sessions.outcome.fillna("not ended").value_counts()
@@ -87,7 +89,7 @@ def _picture(found: Analysed, name: str) -> str:
     return f'<h2>{_e(name.capitalize())}</h2><img alt="{_e(ax.agentlab_alt)}" src="data:image/png;base64,{data}">'
 
 
-def _table(frame: pd.DataFrame) -> str:
+def _table(frame: Frame) -> str:
     if frame.empty:
         return '<p class="note">None.</p>'
     head = "".join(f"<th>{_e(str(name))}</th>" for name in frame.columns)

@@ -9,13 +9,16 @@ from agentlab.errors import UserError
 from agentlab.query import Query
 
 if TYPE_CHECKING:
-    import pandas as pd
     import pyarrow as pa
 
 Source = Any
 """A ``Session``; an iterable of them (of one lab); a ``Lab`` (or its store, or a ``Query``); a text, with ``lab``: an
 SQL condition over the columns of the view ``sessions``, like ``"task = 'report' AND crashes > 0"``; or an
 :class:`Analysed` that was made before."""
+
+
+Frame = Any
+"""A ``pandas.DataFrame``; the stubs of pandas know less of columns than this package does."""
 
 
 class Analysed:
@@ -32,13 +35,13 @@ class Analysed:
             self._tables[key] = self.query.view(view, where)
         return self._tables[key]
 
-    def frame(self, view: str, where: str = "") -> pd.DataFrame:
+    def frame(self, view: str, where: str = "") -> Frame:
         """A view as a data frame; see :mod:`agentlab.analysis.frames`."""
         from agentlab.query.frame import to_pandas
 
         return to_pandas(self.table(view, where))
 
-    def sql(self, text: str) -> pd.DataFrame:
+    def sql(self, text: str) -> Frame:
         """Any question over these sessions."""
         return self.query.sql(text)
 

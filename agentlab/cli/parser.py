@@ -77,7 +77,9 @@ def build_parser() -> argparse.ArgumentParser:
     log.add_argument("--all", action="store_true", help="quiet kinds too")
     verb("locate", actions.locate, "say where a session is and what failed", session=True)
     verb("verify", actions.verify, "check every row's hash", session=True)
-    explore = verb("explore", actions.explore, "kill a task at every crash point, simulated, and judge every end", lab=False)
+    explore = verb(
+        "explore", actions.explore, "kill a task at every crash point, simulated, and judge every end", lab=False
+    )
     add_explore_options(explore)
     bench = verb("bench", actions.bench, "measure this machine and this code, as ratios in one run", lab=False)
     bench.add_argument("--quick", action="store_true", help="fewer repetitions")

@@ -221,7 +221,9 @@ def _arrow_rows(data: bytes, name: str, current: int) -> list[FileRow]:
         meta: Mapping[bytes, bytes] = table.schema.metadata or {}
         version = int(meta[_KEY_VERSION])
     except Exception as error:  # a damaged file may raise anything at all
-        raise LogCorrupt(f"{name}: not a readable log file ({type(error).__name__}: {error})") from None
+        raise LogCorrupt(
+            f"{name}: not a readable log file ({type(error).__name__}: {' '.join(str(error).split())})"
+        ) from None
     if version > current:
         raise SchemaTooNew(
             f"{name}: schema version {version}; this agentlab reads up to {current}: install the newer version"
@@ -232,7 +234,9 @@ def _arrow_rows(data: bytes, name: str, current: int) -> list[FileRow]:
         stored = [(key, meta[key]) for key, _ in _metadata(rows, form)]
         sound = form in (COMMIT, SEGMENT) and stored == _metadata(rows, form)
     except Exception as error:
-        raise LogCorrupt(f"{name}: not a readable log file ({type(error).__name__}: {error})") from None
+        raise LogCorrupt(
+            f"{name}: not a readable log file ({type(error).__name__}: {' '.join(str(error).split())})"
+        ) from None
     if not sound:
         raise LogCorrupt(f"{name}: its rows do not match what its footer says")
     return rows

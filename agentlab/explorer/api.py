@@ -13,7 +13,7 @@ from agentlab import authoring
 from agentlab.errors import BadDefinition, UnknownName
 from agentlab.events import Head
 from agentlab.explorer.driving import drive
-from agentlab.explorer.exploring import FENCED, Explorer, play, stage
+from agentlab.explorer.exploring import ENOUGH, FENCED, Explorer, play, stage
 from agentlab.explorer.judging import judge
 from agentlab.explorer.report import Report
 from agentlab.explorer.schedule import Schedule, Strike, parse_schedule
@@ -60,6 +60,7 @@ def explore(
     merge: bool = True,
     time_limit_s: float = float("inf"),
     keep: str | Path | None = None,
+    stop_after: int = ENOUGH,
     model: Any = None,
     **overrides: Any,
 ) -> Report:
@@ -67,8 +68,8 @@ def explore(
 
     ``pairs`` adds a second death at every point of what follows the first. Then, for ``seconds``, schedules of up to
     six deaths are drawn by ``seed``. ``merge=False`` runs every state to its end even where an equal one has been
-    seen. ``time_limit_s`` ends the exploration early (``report.complete`` says so). Schedules that break a promise
-    are kept in the folder ``keep``.
+    seen. ``time_limit_s`` and ``stop_after`` violating schedules end the exploration early (``report.complete`` says so).
+    The least schedules that break a promise are kept in the folder ``keep``.
 
     Raises:
         UserError: the task can not be defined.
@@ -76,8 +77,9 @@ def explore(
     began = time.monotonic()
     subject = subject_of(task, model, **overrides)
     folder = Path(keep) if keep is not None else None
+    deadline = began + time_limit_s
     explorer = Explorer(
-        subject, depth=2 if pairs else 1, merge=merge, deadline=began + time_limit_s, folder=folder
+        subject, depth=2 if pairs else 1, merge=merge, deadline=deadline, folder=folder, stop_after=stop_after
     )
     with stage(subject):
         explorer.undisturbed()

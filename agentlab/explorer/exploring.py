@@ -66,9 +66,9 @@ class Explorer:
     """One exploration of one subject."""
 
     def __init__(self, subject: Subject, *, depth: int, merge: bool = True, deadline: float = float("inf"),
-                 folder: Path | None = None, zombies: bool = True) -> None:  # fmt: skip
+                 folder: Path | None = None, stop_after: int = ENOUGH) -> None:  # fmt: skip
         self.subject, self.depth, self.merging, self.deadline = subject, depth, merge, deadline
-        self.folder, self.zombies = folder, zombies
+        self.folder, self.stop_after = folder, stop_after
         self.report = Report(subject.name)
         for name in (*SOMETIMES, INTERRUPTED, FENCED):
             self.report.sometimes[name] = 0
@@ -122,7 +122,7 @@ class Explorer:
         return judge(world, runs[-1], self.base, Head(0, ""), power)
 
     def _enough(self) -> bool:
-        return self.report.violating >= ENOUGH or time.monotonic() > self.deadline
+        return self.report.violating >= self.stop_after or time.monotonic() > self.deadline
 
     # --- one node ---
 
@@ -189,7 +189,7 @@ class Explorer:
                 out.append(Node(dark, (*trail, place.strike("power")), left))
                 self._covered(kind, "power", place.visits)
                 self.report.sometimes[POWER] += 1
-            if self.zombies and not trail:
+            if not trail:
                 out.append(_again(start, trail, again, place, "zombie", 0))
                 self._covered(kind, "zombie", place.visits)
             out.append(Node(place.world, (*trail, place.strike("harness")), left))

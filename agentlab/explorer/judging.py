@@ -91,7 +91,9 @@ def _effects(world: World, events: list[Event], base: Undisturbed) -> list[Found
     for operation, count in world.outside.counts().items():
         allowed = base.operations.get(operation, 0)
         if count > max(1, allowed) + spare:
-            found.append(("effects", f"{operation[:120]!r} happened {count} times outside, {max(1, allowed)} undisturbed"))
+            found.append(
+                ("effects", f"{operation[:120]!r} happened {count} times outside, {max(1, allowed)} undisturbed")
+            )
     return found
 
 
@@ -162,7 +164,9 @@ def budget_kept(before: State, after: State, exact: bool) -> list[Found]:
     """
     for dimension, used in before.budget.used.items():
         if after.budget.used.get(dimension, 0) < used:
-            return [("budget", f"{dimension}: {used} was used, after the wake it is {after.budget.used.get(dimension, 0)}")]
+            return [
+                ("budget", f"{dimension}: {used} was used, after the wake it is {after.budget.used.get(dimension, 0)}")
+            ]
         if exact and after.budget.committed(dimension) < before.budget.committed(dimension):
             return [("budget", f"{dimension}: what was at risk is no longer counted")]
     return []

@@ -14,7 +14,9 @@ Key = tuple[Any, ...]
 
 def boundary(state: State) -> bool:
     """Whether a run stands where runs are compared: out of recovery, a sandbox in place."""
-    return state.recovery.phase == "" and state.sandbox.status in ("ready", "none") and state.control.status == "running"
+    return (
+        state.recovery.phase == "" and state.sandbox.status in ("ready", "none") and state.control.status == "running"
+    )
 
 
 def key_of(world: World, rig: Rig) -> Key:
@@ -30,7 +32,12 @@ def key_of(world: World, rig: Rig) -> Key:
         _budget(state),
         (state.turns if rig.run.definition.limits.max_turns is not None else 0) // 50,
         (state.errors_in_a_row, state.responses_unread, state.model.failures, state.model.gave_up),
-        (state.checkpoint.requested, state.checkpoint.milestone, state.checkpoint.large_result, state.checkpoint.steps_since),
+        (
+            state.checkpoint.requested,
+            state.checkpoint.milestone,
+            state.checkpoint.large_result,
+            state.checkpoint.steps_since,
+        ),
         tuple(event.type for event in rig.recorder._events),
         _sandbox(world, state),
         tuple(sorted((e.operation, keys.get(e.key, "")) for e in world.outside.entries)),

@@ -11,7 +11,7 @@ from typing import Any
 
 from agentlab.crashpoints import CrashPoint, When
 from agentlab.errors import BadDefinition, UnknownName
-from agentlab.faults import Fault
+from agentlab.faults import Fault, parse_faults
 from agentlab.version import __version__
 
 TARGETS = ("harness", "sandbox", "both", "power", "zombie")
@@ -82,14 +82,18 @@ def parse_schedule(texts: Iterable[str]) -> Schedule:
 
 
 def crash_options(schedule: Schedule) -> str:
-    """The schedule as options for ``agentlab run``; what only simulations can do stands as it is."""
-    words: list[str] = []
-    for strike in schedule:
-        if strike.target == "power":
-            words.append(str(strike))
-        else:
-            words += [fault.spec() for fault in strike.faults("f")]
-    return " ".join(f"--crash {word}" for word in words)
+    """The schedule as one option for ``agentlab run``; what only simulations can do stands as it is."""
+    if not schedule:
+        return ""
+    words = (
+        [str(strike)] if strike.target == "power" else [f.spec() for f in strike.faults("f")] for strike in schedule
+    )
+    return "--crash " + ",".join(word for group in words for word in group)
+
+
+def real_faults(schedule: Schedule) -> list[Fault]:
+    """The schedule as faults of real processes, each in force when the one before has struck."""
+    return parse_faults(crash_options(schedule).removeprefix("--crash "), "f") if schedule else []
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,7 +129,9 @@ def source_of(task: Any) -> str:
     for function in (*task.tools, task.model):
         function = getattr(function, "__wrapped_tool__", function)
         module = sys.modules.get(str(getattr(function, "__module__", "")))
-        for name, value in vars(module).items() if module is not None else ():
+        if module is None:
+            continue
+        for name, value in vars(module).items():
             if value is task:
                 return f"{module.__name__}:{name}"
     return str(task.name)

@@ -235,4 +235,3 @@ def _execution(invocation: ToolInvocation) -> Execution:
             _executions.clear()
         found = _executions[identity] = execution_for(invocation, None)
     return found
-

@@ -64,8 +64,11 @@ class Arming:
         for fault in tuple(self._faults):
             if fault.point in names and fault.when == when:
                 self._visits[fault.id] = self._visits.get(fault.id, 0) + 1
-                if self._visits[fault.id] == fault.visit:
+                if self._visits[fault.id] == fault.visit and self._in_turn(fault):
                     self.strike(fault)
+
+    def _in_turn(self, fault: Fault) -> bool:
+        return not fault.follows or (self._folder / f"{fault.follows}.json").exists()
 
     def observe(self, seq: int, step: int, elapsed_s: float) -> None:
         """Called between commands: strikes faults bound to a seq, a step or a time."""

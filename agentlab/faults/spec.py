@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from agentlab.crashpoints import CrashPoint
@@ -38,6 +38,8 @@ class Fault:
     step: int = 0
     seq: int = 0
     after_s: float = 0.0
+    follows: str = ""
+    """The id of the fault that must have struck before; empty when none must."""
 
     def to_json(self) -> dict[str, Any]:
         """The fault as plain data."""
@@ -60,6 +62,19 @@ class Fault:
 def points() -> list[str]:
     """Every name that may stand after ``@``: crash points and kinds of events."""
     return sorted({point.value for point in CrashPoint} | set(KINDS))
+
+
+def parse_faults(text: str, fault_id: str) -> list[Fault]:
+    """The faults of a schedule in words: separated by commas, each strikes only after the one before has struck.
+
+    Raises:
+        BadDefinition, UnknownName: as for :func:`parse_fault`.
+    """
+    parts = text.split(",")
+    if len(parts) == 1:
+        return [parse_fault(text, fault_id)]
+    made = [parse_fault(part, f"{fault_id}.{number}") for number, part in enumerate(parts, 1)]
+    return [replace(fault, follows=made[i - 1].id if i else "") for i, fault in enumerate(made)]
 
 
 def parse_fault(text: str, fault_id: str) -> Fault:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from agentlab.clock import Clock, SystemClock
 from agentlab.errors import BadLab
 from agentlab.events import Draft
-from agentlab.faults.spec import Fault, parse_fault
+from agentlab.faults.spec import Fault, parse_faults
 from agentlab.ids import Ids, RandomIds
 from agentlab.lab.accepting import accept
 from agentlab.lab.session import Session
@@ -67,8 +67,8 @@ class Lab:
     ) -> Session:
         """Accept a task: it is in the log before any work on it begins. Nothing runs yet.
 
-        ``crash`` are faults in words (``harness@tool_result``) or data; ``overrides`` replace fields of the task
-        (``policy``, ``limits``, ``params``, ``scheme``, ``strategy``, ``durability``, ``goal`` …).
+        ``crash`` are faults in words (``harness@tool_result``; those separated by commas strike one after the other) or
+        data; ``overrides`` replace fields of the task (``policy``, ``limits``, ``params``, ``scheme``, ``strategy``, ``durability``, ``goal`` …).
 
         Raises:
             UnknownName: no such task, model, policy or crash point.
@@ -76,7 +76,8 @@ class Lab:
             BadSessionId, UserError: the id can not be used, or exists.
             StorageFailed: the lab could not take it.
         """
-        faults = [f if isinstance(f, Fault) else parse_fault(f, f"f{i}") for i, f in enumerate(crash, 1)]
+        given = ([f] if isinstance(f, Fault) else parse_faults(f, f"f{i}") for i, f in enumerate(crash, 1))
+        faults = [fault for group in given for fault in group]
         log, _ = accept(self, task, session_id, model, overrides)
         session = Session(self, log)
         self._sessions[log.session_id] = session

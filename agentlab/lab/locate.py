@@ -106,7 +106,11 @@ def _condition(state: State, definition: Definition, now_us: int) -> _Finding:
             return "waiting_in_queue", ("session_paused says queue",), "wait for a free place"
         return "paused", (f"session_paused says {control.reason}",), "wake it"
     if not state.incarnation and control.pause_id:
-        return "paused", (f"a pause was asked for: {control.pause_reason}", "no harness has opened the session"), "wake it"
+        return (
+            "paused",
+            (f"a pause was asked for: {control.pause_reason}", "no harness has opened the session"),
+            "wake it",
+        )
     if not state.incarnation:
         return "not_started", ("no harness has opened the session",), "run or wake it"
     return _driven(state, definition, now_us)

@@ -158,7 +158,7 @@ def fold(title: str, inner: str) -> str:
 
 def lines_html(lines: Sequence[str]) -> str:
     """Lines in a fixed-width face."""
-    style = "margin:0;white-space:pre-wrap;font-size:.92em;line-height:1.4;background:transparent"
+    style = "margin:0;white-space:pre;overflow-x:auto;font-size:.92em;line-height:1.4;background:transparent"
     return f"<pre style='{style}'>{escape(chr(10).join(lines))}</pre>"
 
 

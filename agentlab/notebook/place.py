@@ -34,7 +34,11 @@ class Place:
             BadLab: the path can not be a lab.
         """
         full = Path(path).expanduser().absolute()
-        lab = self._labs.get(full) or Lab(full)
+        lab = self._labs.get(full)
+        if lab is not None and not full.exists():  # deleted to begin anew: what is known of it is no longer true
+            lab.close()
+            lab = None
+        lab = lab or Lab(full)
         self._labs[full] = lab
         if lab is not self.lab_or_none:
             self.lab_or_none, self.session_or_none = lab, None

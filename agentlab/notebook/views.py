@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -254,8 +253,3 @@ class HelpView(Shown):
             for name, what in self.rows
         )
         return card(self.title, paragraph(self.lead), f"<table style='margin:0'><tbody>{items}</tbody></table>")
-
-
-def log_view(session: Session, events: Sequence[Event], tail: bool, quiet: bool) -> LogView:
-    """A view of these events."""
-    return LogView(session, tuple(events), tail, quiet)

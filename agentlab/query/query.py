@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentlab.errors import LogCorrupt, UserError
 from agentlab.events.codec import COLUMNS, decode
+from agentlab.log.parquet import COMMITS
 from agentlab.ports import LogStore
 from agentlab.query.files import Lister, Listing
 from agentlab.query.frame import cast, columns_frame, to_pandas
@@ -133,9 +135,14 @@ class Query:
     def _base(self, cursor: Any, listing: Listing) -> None:
         names = ", ".join(column.name for column in COLUMNS)
         parts = []
-        if listing.files:
-            paths = ", ".join(_quoted(path) for path in listing.files)
-            parts.append(f"SELECT {names} FROM read_parquet([{paths}], hive_partitioning = false)")
+        commits = [path for path in listing.files if os.path.basename(os.path.dirname(path)) == COMMITS]
+        sealed = [path for path in listing.files if os.path.basename(os.path.dirname(path)) != COMMITS]
+        if sealed:
+            parts.append(f"SELECT {names} FROM {_read(sealed)}")
+        if commits:
+            # Small, many, and gone once sealed: each is opened once for a query, however often its views look.
+            cursor.execute(f"CREATE TEMP TABLE _commits AS SELECT {names} FROM {_read(commits)}")
+            parts.append(f"SELECT {names} FROM _commits")
         if listing.events:
             cursor.register("_loose", arrow_rows(listing.events))
             parts.append(f"SELECT {names} FROM _loose")
@@ -149,10 +156,9 @@ class Query:
         fresh = [path for path in listing.files if path not in self._restored]
         cursor.execute(f"CREATE TEMP TABLE {_MARKS} (session_id VARCHAR, first BIGINT, last BIGINT)")
         if fresh:
-            paths = ", ".join(_quoted(path) for path in fresh)
             cursor.execute(
                 "SELECT filename, session_id, _int(payload, '$.superseded_from'), _int(payload, '$.superseded_to')"
-                f" FROM read_parquet([{paths}], hive_partitioning = false, filename = true) WHERE type = 'restored_to'"
+                f" FROM {_read(fresh, ', filename = true')} WHERE type = 'restored_to'"
             )
             found: dict[str, list[tuple[str, int, int]]] = {path: [] for path in fresh}
             for path, *mark in cursor.fetchall():
@@ -187,8 +193,9 @@ class Query:
         raise UserError(f"the query can not be answered: {words}") from error
 
 
-def _quoted(path: str) -> str:
-    return "'" + path.replace("'", "''") + "'"
+def _read(paths: Sequence[str], options: str = "") -> str:
+    quoted = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
+    return f"read_parquet([{quoted}], hive_partitioning = false{options})"
 
 
 def _needed(text: str) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from agentlab.calling import during
 from agentlab.converting import converters
 from agentlab.crashpoints import SimulatedDeath
+from agentlab.errors import AgentlabError
 from agentlab.events.canonical import plain
 
 Role = Literal["tool", "verify", "validator"]
@@ -110,7 +111,9 @@ def perform(
     except SimulatedDeath:
         raise
     except BaseException as error:  # SystemExit and KeyboardInterrupt end the call, not the host
-        return failure(error)
+        # An adapter that knows that nothing reached the outside says so: then there is nothing to be in doubt of.
+        unsent = isinstance(error, AgentlabError) and getattr(error, "sent", True) is False
+        return {**failure(error), **({"sent": False} if unsent else {})}
     try:
         return {"ok": True, "value": plain(value)}
     except SimulatedDeath:

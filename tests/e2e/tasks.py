@@ -197,7 +197,9 @@ SHORT_GATED = al.tool(gated, effect="sandboxed", timeout_s=0.5, retries=0)
 LEAK = al.tool(leak, effect="pure", retries=0)
 ENVIRONMENT = al.tool(environment, effect="sandboxed")
 DOUBT = al.tool(unverifiable_send, effect="external")
-APPROVED = al.tool(send, name="approved_send", effect="external", honours_key=True, verify=was_sent, needs_approval=True)
+APPROVED = al.tool(
+    send, name="approved_send", effect="external", honours_key=True, verify=was_sent, needs_approval=True
+)
 MORE_TOOLS = (*TOOLS, GATED, LEAK, ENVIRONMENT, DOUBT, APPROVED)
 
 

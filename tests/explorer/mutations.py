@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 EXPLORE = """
 import json, sys
 from agentlab.explorer import explore
-report = explore(sys.argv[1], pairs=False)
+report = explore(sys.argv[1], pairs=False, stop_after=1)
 print(json.dumps([report.to_json()["violations"], report.violating, report.seconds]))
 """
 
@@ -104,8 +104,8 @@ MUTATIONS = (
     ),
     Mutation(
         "a result is acknowledged before it is on record", "harness/toolcalls.py",
-        "    rig.unacknowledged.append(exec_id)\n    outcome = result_of(completed)\n    if outcome.ok:\n        return [result_draft(rig, call, outcome.value, outcome, exit_code",
-        "    rig.sandbox.acknowledge([exec_id])\n    outcome = result_of(completed)\n    if outcome.ok:\n        return [result_draft(rig, call, outcome.value, outcome, exit_code",
+        "    rig.unacknowledged.append(exec_id)\n    outcome = result_of(completed)",
+        "    rig.sandbox.acknowledge([exec_id])\n    outcome = result_of(completed)",
     ),
     Mutation(
         "the sandbox is never given back", "harness/ending.py",
@@ -163,7 +163,18 @@ def noticed(mutation: Mutation, folder: Path) -> str:
     env = {**os.environ, "PYTHONPATH": str(home), "PYTHONDONTWRITEBYTECODE": "1"}
     if mutation.judge != "explore":
         env["PYTHONSAFEPATH"] = "1"  # the tests are those of the repository, the package is the copy
-        argv = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:randomly", "-p", "no:cacheprovider", mutation.judge]
+        argv = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-x",
+            "-p",
+            "no:randomly",
+            "-p",
+            "no:cacheprovider",
+            mutation.judge,
+        ]
         done = subprocess.run(argv, env=env, cwd=ROOT, capture_output=True, text=True, timeout=120)
         assert "error" not in done.stdout.splitlines()[-1], done.stdout[-2000:]
         return "" if done.returncode == 0 else mutation.judge

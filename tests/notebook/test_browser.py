@@ -119,7 +119,7 @@ def test_the_quickstart_in_jupyterlab(server):
         assert "harness@tool_result" in text and "sandbox@step=4" in text
         assert "Error" not in text
         page.get_by_text("sales_report-2: timeline").click()
-        page.get_by_text("☼").first.wait_for()
+        page.locator("details", has_text="sales_report-2: timeline").locator("pre").wait_for()
         _picture(page, "done")
         _command(page, "apputils:change-theme", "{theme: 'JupyterLab Dark'}")
         time.sleep(0.5)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 import agentlab as al
@@ -182,6 +184,14 @@ def test_lab_and_session_in_hand(shell, here, tmp_path):
     assert shell.run("%agent status").status.session_id == "sum-1"
     assert shell.run("%agent attach sum-1").session is here.session()
     assert al.Lab(tmp_path / "lab").session("sum-1").status() == here.session().status()
+
+
+def test_a_lab_that_was_deleted_begins_anew(shell, tmp_path):
+    shell.run(TINY)
+    for _ in range(2):
+        shell.run("%agent lab again")
+        assert shell.run("%agent run adding").session.id == "sum-1"
+        shutil.rmtree(tmp_path / "again")
 
 
 def test_step_plan_kill_wake(shell):

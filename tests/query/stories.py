@@ -27,10 +27,11 @@ class Story:
         seed: int = 1,
         batch: bool = False,
         sandbox: bool = False,
+        start_us: int = START_US,
     ) -> None:
         self.log = store.create(session_id, "process")
         self.session_id, self.rng = session_id, random.Random(seed)
-        self.head, self.now_us, self.incarnation = Head(0, GENESIS), START_US, 0
+        self.head, self.now_us, self.incarnation = Head(0, GENESIS), start_us, 0
         self.events: list[Event] = []
         self.step, self.turns, self.scratch = 0, 0, 300
         self._batch: list[Event] | None = [] if batch else None
@@ -338,7 +339,7 @@ def long(store: ParquetStore, session_id: str = "long-1", steps: int = 5000, see
                         },
                     )
                 )
-        looping = 2000 <= number < 2040 or 3500 <= number < 3512
+        looping = 0 <= number - steps * 2 // 5 < 40 or 0 <= number - steps * 7 // 10 < 12
         tool = "run_tests" if looping else tools[story.rng.randrange(len(tools))]
         story.call(tool, "stuck" if looping else number, error="Timeout" if story.rng.random() < 0.04 else None)
         if number % 10 == 9:
@@ -347,7 +348,7 @@ def long(store: ParquetStore, session_id: str = "long-1", steps: int = 5000, see
                 story.checkpoint("every 5 steps")
         if number % 1250 == 1249:
             story.crash()
-        if number == 3000:
+        if number == steps * 3 // 5:
             story.lose_sandbox()
     story.end()
     story.flush()

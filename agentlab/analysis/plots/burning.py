@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agentlab.analysis.plots import drawing as d
-from agentlab.analysis.sources import Analysed, Source, analysed
-
-if TYPE_CHECKING:
-    import pandas as pd
+from agentlab.analysis.sources import Analysed, Frame, Source, analysed
 
 _WORDS = {
     "input_tokens": "input tokens", "output_tokens": "output tokens", "cache_tokens": "cache tokens",
@@ -58,7 +55,7 @@ def burn(x: Source, *, ax: d.Axes | None = None, lab: Any = None) -> d.Axes:
     return d.finish(ax, data, title, f"{title}. Used: {', '.join(told)}.", legend=3)
 
 
-def _data(found: Analysed, clock: d.Elapsed) -> tuple[pd.DataFrame, bool]:
+def _data(found: Analysed, clock: d.Elapsed) -> tuple[Frame, bool]:
     data = found.frame("budget")
     limited = bool(data["limit"].notna().any())
     if limited:
@@ -72,7 +69,7 @@ def _data(found: Analysed, clock: d.Elapsed) -> tuple[pd.DataFrame, bool]:
     return data[names].reset_index(drop=True), limited
 
 
-def _label(dimension: str, group: pd.DataFrame, limited: bool) -> str:
+def _label(dimension: str, group: Frame, limited: bool) -> str:
     words = _WORDS.get(dimension, d.shown(dimension, 22))
     last = group.iloc[-1]
     amount = "{:,.2f} USD" if dimension == "cost_usd" else "{:,.0f} s" if dimension == "active_s" else "{:,.0f}"
@@ -82,7 +79,7 @@ def _label(dimension: str, group: pd.DataFrame, limited: bool) -> str:
     return f"{words}: {used} of {amount.format(last['limit'])}" if limited else f"{words}: {used}"
 
 
-def _forecast(ax: d.Axes, group: pd.DataFrame, color: str, dimension: str, clock: d.Elapsed) -> list[str]:
+def _forecast(ax: d.Axes, group: Frame, color: str, dimension: str, clock: d.Elapsed) -> list[str]:
     """A dashed line from the newest value to the limit at the pace of the newest part of the run."""
     last = group.iloc[-1]
     recent = group[group.x >= last.x - (last.x - group.x.iloc[0]) * FORECAST_SHARE]
@@ -93,7 +90,9 @@ def _forecast(ax: d.Axes, group: pd.DataFrame, color: str, dimension: str, clock
     reach = last.x + (1 - last.share) / pace
     end = min(reach, last.x * 2.0)  # further than the run is long is no forecast
     ax.plot([last.x, end], [last.share, last.share + (end - last.x) * pace], "--", color=color, linewidth=1.1)
-    words = f"{_WORDS.get(dimension, dimension)} reaches its limit in {d.seconds_text((reach - last.x) * clock.divisor)}"
+    words = (
+        f"{_WORDS.get(dimension, dimension)} reaches its limit in {d.seconds_text((reach - last.x) * clock.divisor)}"
+    )
     if end == reach:
         ax.annotate(
             f"in {d.seconds_text((reach - last.x) * clock.divisor)}", (reach, 1.0), fontsize=d.SMALL, color=color,

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agentlab.analysis.plots import drawing as d
-from agentlab.analysis.sources import Analysed, Source, analysed
-
-if TYPE_CHECKING:
-    import pandas as pd
+from agentlab.analysis.sources import Analysed, Frame, Source, analysed
 
 DENSE, BINS = 600, 120
 """Requests above which means over that many stretches are drawn."""
@@ -52,11 +49,13 @@ def context(x: Source, *, ax: d.Axes | None = None, lab: Any = None) -> d.Axes:
     return d.finish(ax, data, title, alt, legend=4)
 
 
-def _data(found: Analysed) -> pd.DataFrame:
+def _data(found: Analysed) -> Frame:
     turns = found.frame("turns")
     turns = turns[(turns.purpose != "statement") & turns.tokens_estimate.notna()]
     scratch = turns.scratch_tokens.fillna(0).astype(float)
-    read = (turns.input_tokens + turns.cache_read_tokens.fillna(0) + turns.cache_write_tokens.fillna(0)).astype("Float64")
+    read = (turns.input_tokens + turns.cache_read_tokens.fillna(0) + turns.cache_write_tokens.fillna(0)).astype(
+        "Float64"
+    )
     data = turns.assign(
         x=turns.groupby("session_id").cumcount() + 1,
         scratch_tokens=scratch,
@@ -66,15 +65,17 @@ def _data(found: Analysed) -> pd.DataFrame:
     return data[["session_id", "seq", "x", "base_tokens", "scratch_tokens", "read_tokens"]].reset_index(drop=True)
 
 
-def _layers(ax: d.Axes, data: pd.DataFrame) -> None:
+def _layers(ax: d.Axes, data: Frame) -> None:
     if len(data) > DENSE:  # a saw of five thousand teeth is a black bar: means over stretches, and their peaks
         total = data.base_tokens + data.scratch_tokens
         peaks = total.groupby(d.binned(data.x.astype(float), BINS)).max()
-        ax.plot(peaks.index, peaks, color=d.RED, linewidth=0.9, linestyle="-.", label="largest of the stretch")
+        ax.plot(peaks.index, peaks, color=d.BLACK, linewidth=0.9, linestyle=":", label="largest of the stretch")
         data = data.groupby(d.binned(data.x.astype(float), BINS)).mean(numeric_only=True).drop(columns="x")
         data = data.rename_axis("x").reset_index()
     total = data.base_tokens + data.scratch_tokens
-    ax.fill_between(data.x, 0, data.base_tokens, color=d.SKY, alpha=0.75, linewidth=0, label="fixed and task (estimated)")
+    ax.fill_between(
+        data.x, 0, data.base_tokens, color=d.SKY, alpha=0.75, linewidth=0, label="fixed and task (estimated)"
+    )
     ax.fill_between(
         data.x, data.base_tokens, total, color=d.ORANGE, alpha=0.75, hatch="//" if len(data) < 300 else None,
         edgecolor="white", linewidth=0, label="scratch (estimated)",
@@ -83,7 +84,7 @@ def _layers(ax: d.Axes, data: pd.DataFrame) -> None:
     ax.plot(data.x, data.read_tokens, color=d.BLACK, linewidth=1.2 if mark else 0.7, label="read by the model", **mark)
 
 
-def _lines(ax: d.Axes, data: pd.DataFrame) -> None:
+def _lines(ax: d.Axes, data: Frame) -> None:
     groups = list(data.groupby("session_id"))
     for index, (session_id, group) in enumerate(groups):
         color, marker = d.SERIES[index] if index < len(d.SERIES) else d.OTHERS

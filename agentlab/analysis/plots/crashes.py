@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agentlab.analysis.plots import drawing as d
 from agentlab.analysis.sources import Source, analysed
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 STAGES = (
     ("detect_s", "until a new harness is awake", d.GREY, ""),

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from agentlab.analysis.sources import Analysed
-
-if TYPE_CHECKING:
-    import pandas as pd
+from agentlab.analysis.sources import Analysed, Frame
 
 Axes = Any
 """A ``matplotlib.axes.Axes``."""
@@ -33,7 +30,7 @@ def new_axes(ax: Axes | None, height: float = 3.4) -> Axes:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(WIDTH, height), layout="constrained")
-    made = figure.add_subplot()
+    made: Axes = figure.add_subplot()
     made._repr_mimebundle_ = lambda include=None, exclude=None: _bundle(made)
     return made
 
@@ -51,7 +48,7 @@ def png(figure: Any, dpi: int = 100) -> bytes:
     return sink.getvalue()
 
 
-def finish(ax: Axes, data: pd.DataFrame, title: str, alt: str, legend: int = 0, scale: float = 1.0) -> Axes:
+def finish(ax: Axes, data: Frame, title: str, alt: str, legend: int = 0) -> Axes:
     """Title, light grid, legend below the axes in ``legend`` columns, and what was drawn as attributes."""
     ax.set_title(title, loc="left", fontsize=11)
     ax.grid(True, color="#E6E6E6", linewidth=0.6)
@@ -64,16 +61,27 @@ def finish(ax: Axes, data: pd.DataFrame, title: str, alt: str, legend: int = 0, 
 
         # Below the axis's label, whose distance is in points while the height of the axes is anything.
         below = ax.transAxes + ScaledTranslation(0, -36 / 72, ax.figure.dpi_scale_trans)
-        ax.legend(
+        made = ax.legend(
             loc="upper center", bbox_to_anchor=(0.5, 0.0), bbox_transform=below, ncols=legend, fontsize=SMALL,
-            frameon=False, handletextpad=0.5, columnspacing=1.4, markerscale=scale,
+            frameon=False, handletextpad=0.5, columnspacing=1.4,
         )  # fmt: skip
+        _readable(made)
     ax.agentlab_data = data
     ax.agentlab_alt = alt
     return ax
 
 
-def nothing(ax: Axes, data: pd.DataFrame, title: str, why: str) -> Axes:
+def _readable(legend: Any) -> None:
+    """Markers that are dots in a cloud are full-sized and opaque in the legend."""
+    for handle in legend.legend_handles:
+        if hasattr(handle, "set_markersize"):
+            handle.set_markersize(max(5.0, handle.get_markersize()))
+            handle.set_alpha(1.0)
+        elif hasattr(handle, "set_sizes"):
+            handle.set_sizes([26.0])
+
+
+def nothing(ax: Axes, data: Frame, title: str, why: str) -> Axes:
     """Axes that say why there is nothing to see."""
     ax.text(0.5, 0.5, why, transform=ax.transAxes, ha="center", va="center", color=GREY, fontsize=10)
     ax.set_xticks([])
@@ -94,14 +102,14 @@ class Elapsed:
         """The clock of the analysed sessions."""
         frame = found.frame("sessions")
         longest = float(frame.wall_s.max()) if len(frame) else 0.0
-        for divisor, unit in ((86_400.0, "days"), (3600.0, "hours"), (60.0, "minutes"), (1.0, "seconds")):
-            if longest >= 2 * divisor:
-                break
-        else:
-            divisor, unit = (1.0, "seconds") if longest >= 1 else (0.001, "milliseconds")
+        units = ((86_400.0, "days"), (3600.0, "hours"), (60.0, "minutes"), (0.5, "seconds"), (0.0, "milliseconds"))
+        unit = next(name for least, name in units if longest >= 2 * least)
+        divisor = {"seconds": 1.0, "milliseconds": 0.001}.get(unit) or next(
+            least for least, name in units if name == unit
+        )
         return cls(dict(zip(frame.session_id, frame.started_at, strict=True)), divisor, unit)
 
-    def x(self, frame: pd.DataFrame, column: str) -> pd.Series[float]:
+    def x(self, frame: Frame, column: str) -> Frame:
         """``column`` of ``frame`` (which has ``session_id``) as elapsed time."""
         since = frame[column] - frame["session_id"].map(self.starts).astype(frame[column].dtype)
         return since.dt.total_seconds() / self.divisor
@@ -112,7 +120,7 @@ class Elapsed:
         return f"{self.unit} since the session's start"
 
 
-def deaths(found: Analysed, clock: Elapsed) -> pd.DataFrame:
+def deaths(found: Analysed, clock: Elapsed) -> Frame:
     """Where deaths and the ends of their recoveries lie: session_id, seq, end_seq, target, cause, seconds, x, x_end."""
     frame = found.frame("recoveries")
     frame["x"] = clock.x(frame, "died_at")
@@ -120,7 +128,7 @@ def deaths(found: Analysed, clock: Elapsed) -> pd.DataFrame:
     return frame[["session_id", "at_seq", "seq", "end_seq", "target", "cause", "completed", "seconds", "x", "x_end"]]
 
 
-def mark_deaths(ax: Axes, marks: pd.DataFrame) -> None:
+def mark_deaths(ax: Axes, marks: Frame) -> None:
     """Deaths as dashed lines with a triangle on top, recoveries as bands; both appear in the legend once."""
     named: set[str] = set()
     few = len(marks) <= MANY
@@ -143,7 +151,7 @@ def mark_deaths(ax: Axes, marks: pd.DataFrame) -> None:
             ax.axvspan(row.x, row.x_end, color=GREEN, alpha=alpha, linewidth=0, label=once("recovering"), zorder=1)
 
 
-def on_axis(marks: pd.DataFrame, positions: pd.DataFrame, seq: str = "seq") -> pd.DataFrame:
+def on_axis(marks: Frame, positions: Frame, seq: str = "seq") -> Frame:
     """``marks`` moved to another axis: ``positions`` gives ``x`` for events ``seq`` of each session."""
     import numpy as np
 
@@ -160,13 +168,13 @@ def on_axis(marks: pd.DataFrame, positions: pd.DataFrame, seq: str = "seq") -> p
     return pd.concat(moved) if moved else marks.iloc[:0]
 
 
-def binned(x: pd.Series[float], bins: int) -> pd.Series[float]:
+def binned(x: Frame, bins: int) -> Frame:
     """For each value the middle of its bin, ``bins`` of them over the whole range."""
     import numpy as np
 
     edges = np.linspace(x.min(), x.max(), bins + 1)
     index = np.clip(np.searchsorted(edges, x, side="right") - 1, 0, bins - 1)
-    return type(x)((edges[index] + edges[index + 1]) / 2, index=x.index)
+    return x * 0.0 + (edges[index] + edges[index + 1]) / 2
 
 
 def seconds_text(value: float) -> str:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agentlab.analysis.plots import drawing as d
-from agentlab.analysis.sources import Source, analysed
-
-if TYPE_CHECKING:
-    import pandas as pd
+from agentlab.analysis.sources import Frame, Source, analysed
 
 MOST = 24
 STATES = {
@@ -52,9 +49,12 @@ def effects(x: Source, *, ax: d.Axes | None = None, lab: Any = None) -> d.Axes:
         if len(part):
             ax.plot(part.x, part.y, marker, color=color, markersize=9 if marker == "|" else 6, label=words, zorder=3)
     for state, (color, marker) in STATES.items():
-        at = [(row.x_end if row.x_end == row.x_end else now, y) for y, row in enumerate(rows.itertuples()) if row.state == state]  # fmt: skip
-        if at:
-            ax.plot(*zip(*at, strict=True), marker, color=color, markersize=7, label=f"{state.replace('_', ' ')}: {(data.state == state).sum()}", zorder=4)  # fmt: skip
+        of_state = rows.reset_index(drop=True).query("state == @state")
+        if len(of_state):
+            label = f"{state.replace('_', ' ')}: {(data.state == state).sum()}"
+            ax.plot(
+                of_state.x_end.fillna(now), of_state.index, marker, color=color, markersize=7, label=label, zorder=4
+            )
     d.mark_deaths(ax, d.deaths(found, clock))
     ax.set_yticks(range(len(rows)), [f"{row.tool_name} {d.shown(row.effect_key, 26)}" for row in rows.itertuples()])
     ax.set_ylim(len(rows) - 0.4, -0.6)
@@ -64,7 +64,7 @@ def effects(x: Source, *, ax: d.Axes | None = None, lab: Any = None) -> d.Axes:
     return d.finish(ax, data, title, f"{title}. {counts}; {twice} begun more than once.", legend=4)
 
 
-def _chosen(data: pd.DataFrame) -> pd.DataFrame:
+def _chosen(data: Frame) -> Frame:
     if len(data) <= MOST:
         return data
     plain = (data.state == "completed") & (data.tries == 1) & (data.verified == 0)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agentlab.analysis.plots import drawing as d
-from agentlab.analysis.sources import Source, analysed
-
-if TYPE_CHECKING:
-    import pandas as pd
+from agentlab.analysis.sources import Frame, Source, analysed
 
 MOST = 5
 
@@ -41,7 +38,9 @@ def latency(x: Source, *, ax: d.Axes | None = None, lab: Any = None) -> d.Axes:
             ax.plot(middle.index, middle, color=color, linewidth=1.8, zorder=3)
     failed = data[data.ok == False]  # noqa: E712
     if len(failed):
-        ax.plot(failed.x, failed.latency_s, "x", color=d.RED, markersize=4 if small else 7, label=f"failed: {len(failed)}")
+        ax.plot(
+            failed.x, failed.latency_s, "x", color=d.RED, markersize=4 if small else 7, label=f"failed: {len(failed)}"
+        )
     d.mark_deaths(ax, d.deaths(found, clock))
     ax.set_yscale("log")
     ax.set_xlabel(clock.label, fontsize=9)
@@ -51,10 +50,10 @@ def latency(x: Source, *, ax: d.Axes | None = None, lab: Any = None) -> d.Axes:
         f"{title}. {len(data)} calls, {len(failed)} failed; the slowest is {worst.series} with"
         f" {d.seconds_text(worst.latency_s)} at event {worst.seq} of {worst.session_id}."
     )
-    return d.finish(ax, data, title, alt, legend=2, scale=2.5 if small else 1.0)
+    return d.finish(ax, data, title, alt, legend=2)
 
 
-def _data(found: Any, clock: d.Elapsed) -> pd.DataFrame:
+def _data(found: Any, clock: d.Elapsed) -> Frame:
     import pandas as pd
 
     calls = found.frame("calls")
@@ -72,7 +71,7 @@ def _data(found: Any, clock: d.Elapsed) -> pd.DataFrame:
     return data[order].sort_values(["session_id", "seq"], ignore_index=True)
 
 
-def _in_order(data: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+def _in_order(data: Frame) -> list[tuple[str, Frame]]:
     """Series with the most time first, other tools last."""
     groups = [(str(name), group) for name, group in data.groupby("series")]
     return sorted(groups, key=lambda g: (g[0] == "other tools", -g[1].latency_s.sum()))

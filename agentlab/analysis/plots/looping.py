@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agentlab.analysis.plots import drawing as d
-from agentlab.analysis.sources import Source, analysed
-
-if TYPE_CHECKING:
-    import pandas as pd
+from agentlab.analysis.sources import Frame, Source, analysed
 
 ROWS = 14
 WINDOW = 20
@@ -52,10 +49,10 @@ def loops(x: Source, *, ax: d.Axes | None = None, lab: Any = None, window: int =
         f"{title}. {len(again)} of {len(data)} calls repeat one of the {window} before; the rate is highest at call"
         f" {peak.x} of {peak.session_id} with {peak.rate:.0%}."
     )
-    return d.finish(ax, data, title, alt, legend=4, scale=2.0 if size < 5 else 1.0)
+    return d.finish(ax, data, title, alt, legend=4)
 
 
-def _data(found: Any, window: int) -> pd.DataFrame:
+def _data(found: Any, window: int) -> Frame:
     import pandas as pd
 
     calls = found.frame("calls")
@@ -72,7 +69,7 @@ def _data(found: Any, window: int) -> pd.DataFrame:
     return data
 
 
-def _rows(data: pd.DataFrame) -> list[str]:
+def _rows(data: Frame) -> list[str]:
     """Give every call its row; the labels of the rows from top to bottom."""
     if data.session_id.nunique() > 1:
         ids = list(dict.fromkeys(data.session_id))

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agentlab.analysis.plots import drawing as d
-from agentlab.analysis.sources import Analysed, Source, analysed
+from agentlab.analysis.sources import Analysed, Frame, Source, analysed
 from agentlab.events import KINDS
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 LANES = ("harness", "model", "tools", "sandbox", "checkpoints")
 MOST = 6
@@ -36,7 +33,8 @@ JOIN sessions s ON s.session_id = e.session_id
 def timeline(x: Source, *, ax: d.Axes | None = None, lab: Any = None) -> d.Axes:
     """Who was busy when: a lane each for harness, model, tools, sandbox and checkpoints, for up to six sessions.
 
-    Failed calls are red and hatched. A lane with very many bars shows their density instead. Data: session_id, lane, seq, what, ok, x, width (elapsed time in the axis's unit).
+    Failed calls are red and hatched. A lane with very many bars shows their density instead. Data: session_id, lane,
+    seq, what, ok, x, width (elapsed time in the axis's unit).
     """
     found = analysed(x, lab)
     clock = d.Elapsed.of(found)
@@ -50,7 +48,8 @@ def timeline(x: Source, *, ax: d.Axes | None = None, lab: Any = None) -> d.Axes:
     if len(ids) > MOST:
         title += f" (the first {MOST})"
     span = float((data.x + data.width).max()) or 1.0
-    ticks, labels = [], []
+    marks = d.deaths(found, clock)
+    ticks, labels, told = [], [], set[str]()
     for row, session_id in enumerate(drawn):
         base = -row * (len(LANES) + 0.8)
         for index, lane in enumerate(LANES):
@@ -60,8 +59,7 @@ def timeline(x: Source, *, ax: d.Axes | None = None, lab: Any = None) -> d.Axes:
             labels.append(lane)
         if len(drawn) > 1:
             ax.text(0, base + 0.55, d.shown(session_id), fontsize=d.SMALL, fontweight="bold", va="bottom")
-        marks = d.deaths(found, clock)
-        _marks(ax, marks[marks.session_id == session_id], base, first=row == 0)
+        _marks(ax, marks[marks.session_id == session_id], base, told)
     ax.set_yticks(ticks, labels)
     ax.set_ylim(ticks[-1] - 0.7, 1.4 if len(drawn) > 1 else 0.9)
     ax.set_xlim(-0.01 * span, 1.02 * span)
@@ -71,7 +69,7 @@ def timeline(x: Source, *, ax: d.Axes | None = None, lab: Any = None) -> d.Axes:
     return d.finish(ax, data, title, alt, legend=5)
 
 
-def _data(found: Analysed, clock: d.Elapsed) -> pd.DataFrame:
+def _data(found: Analysed, clock: d.Elapsed) -> Frame:
     import pandas as pd
 
     calls, turns, points = found.frame("calls"), found.frame("turns"), found.frame("checkpoints")
@@ -97,7 +95,7 @@ def _data(found: Analysed, clock: d.Elapsed) -> pd.DataFrame:
     return data.drop(columns=["began", "ended"]).astype({"lane": "string"})
 
 
-def _lane(ax: d.Axes, lane: str, group: pd.DataFrame, y: float, span: float) -> None:
+def _lane(ax: d.Axes, lane: str, group: Frame, y: float, span: float) -> None:
     if lane == "checkpoints":
         ax.plot(group.x, [y] * len(group), "D", color=_COLOURS[lane], markersize=6 if len(group) < 60 else 3)
         return
@@ -116,7 +114,7 @@ def _lane(ax: d.Axes, lane: str, group: pd.DataFrame, y: float, span: float) -> 
             )  # fmt: skip
 
 
-def _density(ax: d.Axes, lane: str, group: pd.DataFrame, y: float, span: float) -> None:
+def _density(ax: d.Axes, lane: str, group: Frame, y: float, span: float) -> None:
     """Too many bars to be told apart: how much of each stretch of time was busy, and ticks where calls failed."""
     import numpy as np
 
@@ -131,14 +129,13 @@ def _density(ax: d.Axes, lane: str, group: pd.DataFrame, y: float, span: float) 
     ax.plot(failed.x, [y + 0.4] * len(failed), "|", color=d.RED, markersize=4, zorder=3)
 
 
-def _marks(ax: d.Axes, marks: pd.DataFrame, base: float, first: bool) -> None:
+def _marks(ax: d.Axes, marks: Frame, base: float, told: set[str]) -> None:
     """Deaths within one session's lanes."""
     low, high = base - len(LANES) + 0.55, base + 0.5
-    told: set[str] = set()
     for row in marks.itertuples():
         harness = row.target == "harness"
         words = "harness died" if harness else "sandbox lost"
-        label = words if first and words not in told else "_"
+        label = words if words not in told else "_"
         told.add(words)
         style = "--" if harness else ":"
         ax.plot(
@@ -146,6 +143,6 @@ def _marks(ax: d.Axes, marks: pd.DataFrame, base: float, first: bool) -> None:
             markevery=[1], markersize=6, label=label, zorder=4,
         )  # fmt: skip
         if row.x_end == row.x_end:
-            band = "recovering" if first and "recovering" not in told else "_"
+            band = "recovering" if "recovering" not in told else "_"
             told.add("recovering")
             ax.fill_between([row.x, row.x_end], low, high, color=d.GREEN, alpha=0.22, linewidth=0, label=band, zorder=1)

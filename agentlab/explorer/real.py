@@ -1,0 +1,134 @@
+"""The same schedules with real processes and SIGKILL, and the comparison with what the simulation says.
+
+SIGKILL shows ordering and atomicity; what survives power loss is shown by the simulation and by the log's own suite.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from agentlab.crashpoints import CrashPoint
+from agentlab.events import Event
+from agentlab.explorer.api import subject_of
+from agentlab.explorer.exploring import Explorer, play, stage
+from agentlab.explorer.schedule import Schedule, Strike, crash_options, real_faults
+from agentlab.explorer.subject import Subject
+
+SAME_VISITS = (
+    CrashPoint.COMMIT, CrashPoint.LOG_LINK, CrashPoint.LOG_DIRSYNC, CrashPoint.MODEL_SEND, CrashPoint.MODEL_REPLY,
+    CrashPoint.TOOL_SEND, CrashPoint.TOOL_REPLY, CrashPoint.EFFECT_SEND, CrashPoint.EFFECT_REPLY,
+    CrashPoint.SANDBOX_SPAWN, CrashPoint.SANDBOX_CONNECT, CrashPoint.SANDBOX_EXECUTE, CrashPoint.SANDBOX_RESULT,
+    CrashPoint.SNAPSHOT, CrashPoint.SANDBOX_DESTROY,
+)  # fmt: skip
+"""Points that a harness reaches in both worlds at the same visits."""
+
+HOUSEKEEPING = frozenset({"fault_armed", "fault_injected", "harness_died", "baseline_changed"})
+"""Kinds that tell of the experiment, not of the work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What one schedule came to, in either world: comparable as a whole."""
+
+    why: str
+    outcome: str
+    answer: str
+    struck: int
+    incarnations: int
+    results: tuple[tuple[str, int], ...]
+    kinds: tuple[str, ...]
+    executed: int
+
+    def differences(self, other: Seen) -> list[str]:
+        """Fields in which ``other`` differs."""
+        names = ("why", "outcome", "answer", "struck", "incarnations", "results", "kinds", "executed")
+        return [
+            f"{n}: {getattr(self, n)!r} and {getattr(other, n)!r}"
+            for n in names
+            if getattr(self, n) != getattr(other, n)
+        ]
+
+
+def seen(events: Sequence[Event], why: str, struck: int, executed: int) -> Seen:
+    """A session's log (and what the outside counted) as a :class:`Seen`."""
+    ended = next((e for e in reversed(events) if e.type == "session_ended"), None)
+    result: Mapping[str, Any] = ended.payload["result"] if ended is not None else {}
+    calls = Counter(str(e.tool_name) for e in events if e.type in ("tool_result", "tool_error"))
+    return Seen(
+        why,
+        str(ended.payload["outcome"]) if ended is not None else "",
+        str(result.get("answer")),
+        struck,
+        sum(e.type == "harness_woken" for e in events),
+        tuple(sorted(calls.items())),
+        tuple(e.type for e in events if e.type not in HOUSEKEEPING),
+        executed,
+    )
+
+
+def sample(task: Any, count: int, seed: int, pairs: int = 0) -> list[Schedule]:
+    """``count`` schedules that can run in both worlds, ``pairs`` of them with a second death in the recovery."""
+    subject = subject_of(task)
+    explorer = Explorer(subject, depth=1)
+    chosen = random.Random(seed)
+    with stage(subject):
+        explorer.undisturbed()
+        places = [s for s in explorer.visits if s.point in SAME_VISITS]
+        singles = [(replace(s, target=target),) for s in places for target in ("harness", "harness", "both", "sandbox")]
+        out: list[Schedule] = chosen.sample(singles, min(count - pairs, len(singles)))
+        while len(out) < count:
+            first = chosen.choice(explorer.visits)
+            if first.point in SAME_VISITS:
+                first = replace(first, target=chosen.choice(("harness", "harness", "both")))
+                second = _second(subject, first, chosen)
+                out.append((first, second) if second is not None else (first,))
+    return out
+
+
+def _second(subject: Subject, first: Strike, chosen: random.Random) -> Strike | None:
+    from agentlab.explorer.driving import drive
+    from agentlab.explorer.world import World
+
+    world = World.fresh(subject)
+    if drive(world, [first]).why != "died":
+        return None
+    places = [p for p in drive(world, collect=True).deaths if p.point in SAME_VISITS]
+    return chosen.choice(places[:25]).strike("harness") if places else None
+
+
+def simulated(task: Any, schedule: Schedule) -> Seen:
+    """A schedule in the simulation."""
+    subject = subject_of(task)
+    with stage(subject):
+        world, runs = play(subject, schedule)
+        struck = sum(1 + (s.target == "both") for run in runs for s in run.struck)
+        return seen(list(world.log.replay(1)), runs[-1].why, struck, len(world.outside.entries))
+
+
+def begin(lab: Any, task: Any, schedule: Schedule, **overrides: Any) -> Any:
+    """Start a session whose harness and sandbox die for real as ``schedule`` says; returns the session."""
+    session = lab.create(task, **overrides)
+    session.start(arm=real_faults(schedule))
+    return session
+
+
+def real(session: Any, executed: int, timeout_s: float = 90.0) -> Seen:
+    """What a session that :func:`begin` started came to; ``executed`` is what the outside's own ledger counts."""
+    session.wait(timeout_s)
+    events = session.events()
+    session.verify()
+    last = events[-1].type
+    why = {"session_ended": "ended", "session_paused": "paused", "question_asked": "waiting"}.get(last, last)
+    # By the marks on disk: a death after the end is told to no log.
+    struck = len(list((Path(session.log.folder) / "faults").glob("*.json")))
+    return seen(events, why, struck, executed)
+
+
+def words(schedule: Schedule) -> str:
+    """A schedule in words, for messages."""
+    return crash_options(schedule) or "no crash"

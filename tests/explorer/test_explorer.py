@@ -1,0 +1,178 @@
+"""The explorer finds what is broken, finds nothing in what is sound, and says what it has really seen."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+import agentlab as al
+from agentlab.crashpoints import CrashPoint, SimulatedDeath
+from agentlab.explorer import always_replayed, durability_dial, explore, replay, zombie_drill
+from agentlab.explorer.api import subject_of
+from agentlab.explorer.exploring import FENCED, POWER, Explorer, stage
+from agentlab.explorer.mortal import Life, Mortal
+
+from . import tasks
+
+SOUND = "agentlab.examples.sound_delivery"
+GALLERY = {
+    "no_key": ("effects", "harness@effect.reply"),
+    "unrecorded": ("effects", "harness@tool.reply"),
+    "global": ("result", "harness@log.link#4:after"),
+    "checkpoint": ("effects", "harness@effect.reply"),
+}
+
+
+@pytest.mark.parametrize("name", GALLERY)
+def test_each_mistake_of_the_gallery_is_found_and_shrunk_to_one_death(name, tmp_path):
+    source = f"agentlab.examples.broken_{name}"
+    report = explore(source, pairs=False, keep=tmp_path)
+    invariant, schedule = GALLERY[name]
+    (violation,) = report.violations
+    assert violation.invariant == invariant and [str(s) for s in violation.schedule] == [schedule]
+    assert f"--crash {schedule}" in str(violation) and violation.file.startswith(str(tmp_path))
+    assert [found for found, _ in replay(source, [schedule])] == [invariant]
+    assert replay(SOUND, [schedule]) == []
+
+
+@pytest.mark.parametrize("name", GALLERY)
+def test_mistakes_do_not_show_undisturbed(name):
+    assert replay(f"agentlab.examples.broken_{name}", []) == []
+
+
+@pytest.fixture(scope="module")
+def sound():
+    return explore(SOUND, pairs=True)
+
+
+def test_what_is_sound_survives_every_single_death_and_every_pair(sound):
+    assert sound.clean and sound.complete and sound.violating == 0
+    figures = sound.to_json()
+    assert {"crash_points", "points_hit", "schedules", "violations", "sometimes", "seconds"} <= figures.keys()
+    assert figures["schedules"]["covered"] > figures["schedules"]["run"] > 1000
+
+
+def test_what_must_have_happened_for_this_to_be_evidence_has_happened(sound):
+    never = [name for name, count in sound.sometimes.items() if not count and name != "an effect was left in doubt"]
+    assert never == []
+    assert {CrashPoint.EFFECT_VERIFY, CrashPoint.SNAPSHOT_RESTORE, CrashPoint.SANDBOX_ACK} <= sound.points
+
+
+def test_an_effect_that_nobody_can_ask_about_is_left_in_doubt_and_that_is_honest():
+    task = al.Task(
+        name="in_doubt",
+        goal="Send one message.",
+        tools=(al.tool(tasks.send, effect="external"),),
+        steps=(al.step("send", tool="send", kind="downstream"),),
+        model=tasks.policy,
+    )
+    report = explore(task, pairs=True)
+    assert report.clean and report.sometimes["an effect was left in doubt"] > 0
+
+
+def test_the_demo_task_survives_every_single_death():
+    report = explore("sales_report", pairs=False)
+    assert report.clean and report.complete
+    assert report.covered["single, harness"] > 200 and report.sometimes[FENCED] > 20 and report.sometimes[POWER] > 0
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(900)
+def test_the_demo_task_survives_every_pair_within_a_minute():
+    import time
+
+    began = time.process_time()
+    report = explore("sales_report", pairs=True)
+    assert report.clean and report.complete
+    assert report.covered["pairs, harness"] > 10_000
+    assert time.process_time() - began < 60
+
+
+def test_a_sample_without_merging_and_without_copies_agrees():
+    subject = subject_of(tasks.SMALL)
+    explorer = Explorer(subject, depth=1)
+    chosen = random.Random(5)
+    with stage(subject):
+        explorer.undisturbed()
+        for _ in range(150):
+            pair = tuple(
+                replace(chosen.choice(explorer.visits), target=chosen.choice(("harness", "both"))) for _ in "12"
+            )
+            assert explorer.judged(pair) == [], [str(s) for s in pair]
+
+
+@pytest.mark.parametrize("source", ["agentlab.examples.broken_global", SOUND])
+def test_running_equal_states_again_finds_the_same(source):
+    merged, whole = (explore(source, pairs=False, merge=merge) for merge in (True, False))
+    assert merged.violating == whole.violating
+    assert [v.schedule for v in merged.violations] == [v.schedule for v in whole.violations]
+    assert merged.run == whole.run
+
+
+def test_two_explorations_are_equal():
+    first, second = (explore(tasks.SMALL, pairs=False, seconds=0.0).to_json() for _ in "12")
+    assert {**first, "seconds": 0} == {**second, "seconds": 0}
+
+
+def test_random_schedules_follow_their_seed_and_find_nothing():
+    report = explore(SOUND, pairs=False, seconds=1.0, seed=3)
+    assert report.clean and report.run["random"] > 20
+
+
+def test_forgetting_everything_after_every_command_changes_nothing():
+    assert always_replayed(SOUND) == []
+    assert always_replayed("sales_report") == []
+
+
+def test_the_zombie_drill_fences_at_every_point():
+    report = zombie_drill(SOUND)
+    assert report.clean and report.sometimes[FENCED] >= 20
+
+
+def test_the_durability_dial_loses_nothing_that_was_promised():
+    rows = {(row.durability, row.death): row for row in durability_dial(SOUND)}
+    assert all(row.lost_events == 0 for (_, death), row in rows.items() if death == "harness")
+    assert rows["disk", "power"].lost_events == 0
+    assert 0 < rows["group", "power"].lost_events < rows["process", "power"].lost_events
+    assert all(row.violations == 0 for row in rows.values())
+
+
+def test_a_users_own_task_with_functions_of_a_cell_is_explored_too():
+    seen: list[str] = []
+
+    def collect(text: str) -> int:
+        """Keep a text in the process."""
+        seen.append(text)
+        return len(seen)
+
+    def once() -> list[str]:
+        return [] if len(seen) == 1 else [f"{len(seen)} texts"]
+
+    def model(view):
+        if view.status.get("step"):
+            return [al.say("collecting"), al.call("collect", text="a")]
+        return al.say("done")
+
+    task = al.Task(
+        name="collecting",
+        goal="Collect one text.",
+        tools=(al.tool(collect, effect="pure"),),
+        steps=(al.step("collect", tool="collect"),),
+        validator=al.validator(once, effect="pure"),
+        limits={"attempts": 1},
+        model=model,
+    )
+    report = al.explore(task, pairs=False)
+    assert not report.clean and {v.invariant for v in report.violations} <= {"result", "recovery", "liveness"}
+
+
+def test_a_port_is_dead_with_its_incarnation():
+    life = Life()
+    port = Mortal([1, 2], "log", life)
+    assert port.count(1) == 1
+    life.alive = False
+    with pytest.raises(SimulatedDeath):
+        port.append(3)
+    assert life.late == ["log.append"]

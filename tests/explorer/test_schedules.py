@@ -1,0 +1,100 @@
+"""Schedules as words, as files, as tests."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from agentlab.cli import main
+from agentlab.errors import BadDefinition, UnknownName
+from agentlab.explorer import parse_schedule, read_schedule
+from agentlab.explorer.schedule import crash_options, real_faults, shrink
+from agentlab.faults import parse_faults
+
+WORDS = ("sandbox@sandbox.execute#2:after", "harness@effect.reply", "both@log.commit#7", "zombie@log.link")
+
+
+def test_words_come_back_as_they_were():
+    assert tuple(str(strike) for strike in parse_schedule(WORDS)) == WORDS
+
+
+@pytest.mark.parametrize(
+    "words, error", [("harness", BadDefinition), ("cat@wake", UnknownName), ("both@sofa", UnknownName)]
+)
+def test_words_that_mean_nothing_are_refused(words, error):
+    with pytest.raises(error):
+        parse_schedule([words])
+
+
+def test_a_schedule_is_one_option_whose_faults_follow_each_other():
+    schedule = parse_schedule(("both@log.commit#7", "harness@wake:after"))
+    option = crash_options(schedule)
+    assert option == "--crash sandbox@log.commit#7,harness@log.commit#7,harness@wake:after"
+    faults = real_faults(schedule)
+    assert [fault.follows for fault in faults] == ["", faults[0].id, faults[1].id]
+    assert faults == parse_faults(option.removeprefix("--crash "), "f")
+
+
+def test_shrinking_leaves_what_is_needed_and_lowers_visits():
+    schedule = parse_schedule([f"harness@log.commit#{n}" for n in (9, 4, 8, 3, 7)])
+
+    def fails(part):
+        words = [str(strike) for strike in part]
+        return any("#4" in w or "#2" in w for w in words) and any("#7" in w for w in words)
+
+    assert [str(s) for s in shrink(schedule, fails)] == ["harness@log.commit#2", "harness@log.commit#7"]
+
+
+def test_a_kept_schedule_is_a_test_that_fails_until_the_task_is_mended(tmp_path):
+    test = tmp_path / "test_mine.py"
+    test.write_text(
+        "from agentlab.examples import broken_no_key, sound_delivery\n"
+        "def test_broken(agent_explorer):\n    agent_explorer.check(broken_no_key.TASK)\n"
+        "def test_sound(agent_explorer):\n    agent_explorer.check(sound_delivery.BLIND, pairs=True)\n"
+    )
+    run = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "agentlab.pytest_plugin",
+        "-p",
+        "no:cacheprovider",
+        "--rootdir",
+        ".",
+    ]
+    first = subprocess.run([*run, "test_mine.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert "1 failed, 1 passed" in first.stdout, first.stdout + first.stderr
+    assert "--crash harness@effect.reply" in first.stdout
+    (kept,) = tmp_path.glob("*.schedule.json")
+    assert read_schedule(kept)[0] == "agentlab.examples.broken_no_key:TASK"
+    second = subprocess.run([*run, kept.name], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert "1 failed" in second.stdout and "happened 2 times" in second.stdout, second.stdout + second.stderr
+    kept.write_text(kept.read_text().replace("broken_no_key:TASK", "sound_delivery:BLIND"))
+    third = subprocess.run([*run, kept.name], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert "1 passed" in third.stdout, third.stdout + third.stderr
+
+
+def test_a_file_that_is_no_schedule_is_refused(tmp_path):
+    path = tmp_path / "x.schedule.json"
+    path.write_text("{}")
+    with pytest.raises(BadDefinition):
+        read_schedule(path)
+
+
+def test_the_command_line_explores_and_replays(tmp_path, capsys, monkeypatch):
+    import json
+
+    monkeypatch.chdir(tmp_path)
+    assert main(["explore", "agentlab.examples.broken_checkpoint", "--single", "--json"]) == 1
+    figures = json.loads(capsys.readouterr().out)
+    assert len(figures["violations"]) == 1 and figures["schedules"]["covered"] > 50
+    (kept,) = (tmp_path / "schedules").glob("*.schedule.json")
+    assert main(["explore", "agentlab.examples.broken_checkpoint", "--replay", str(kept)]) == 1
+    assert main(["explore", "agentlab.examples.sound_delivery", "--drill"]) == 0
+    assert main(["explore", "agentlab.examples.sound_delivery:BLIND", "--dial"]) == 0
+    assert "events lost" in capsys.readouterr().out
+    assert main(["explore", "agentlab.examples.sofa"]) == 2
