@@ -39,7 +39,7 @@ class OwnedProcess:
     """Runs ``python -m module arguments --port N --owned`` in its own session; it prints one JSON line when it serves."""
 
     def __init__(self, module: str, arguments: Sequence[str], folder: Path) -> None:
-        self._command = [sys.executable, "-m", module, *arguments, "--owned"]
+        self._command = [sys.executable, "-P", "-m", module, *arguments, "--owned"]
         self._folder = folder
         self._name = module.rpartition(".")[2]
         self._process: subprocess.Popen[bytes] | None = None

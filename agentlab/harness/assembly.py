@@ -221,7 +221,7 @@ def _rig(
     spawner = KeeperSpawner(link) if link is not None else DirectSpawner()
     owner = link.keeper if link is not None else None
     sandboxes = LocalSandboxes(lab, store.blobs.root, spawner, clock, owner=owner)
-    toolhost = ProcessToolHost(store.blobs.root, cwd=os.getcwd())
+    toolhost = ProcessToolHost(store.blobs.root, cwd=_folder(lab))
     rig = Rig(
         run=run,
         log=log,
@@ -235,6 +235,14 @@ def _rig(
         execution_for=lambda invocation: execution_for(invocation, dump),
     )
     return rig, toolhost.close
+
+
+def _folder(lab: Path) -> str:
+    """Where tools run: the folder that this process was started in, the lab where that is gone."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return str(lab)
 
 
 def _give_back(state: State) -> None:

@@ -36,6 +36,11 @@ def perform_call(command: RunCall, rig: Rig) -> list[Draft]:
     if tool.builtin:
         return _builtin(rig, call, tool, arguments)
     rig.wait_until(command.not_before_us)
+    rig.recorder.commit()
+    rig.acknowledge()
+    # An input may have landed first, and the call was sealed again: its number makes the key, so it is read anew.
+    call = rig.state.call(command.call_id)
+    assert call is not None
     if tool.effect == "external":
         return effects.perform_effect(rig, call, tool, arguments)
     if tool.effect == "sandboxed":

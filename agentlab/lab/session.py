@@ -157,7 +157,7 @@ class Session:
             NotTrusted: it would run pickled code of another owner.
         """
         self._permit(takeover, trust)
-        argv = [sys.executable, "-m", "agentlab.harness.child", "--lab", str(self.lab.path), f"--session={self.id}"]
+        argv = [sys.executable, "-P", "-m", "agentlab.harness.child", "--lab", str(self.lab.path), f"--session={self.id}"]
         argv += ["--trust"] if trust else []
         argv += ["--takeover"] if takeover else []
         self._crash_loop = False
@@ -166,7 +166,7 @@ class Session:
         path = os.pathsep.join(filter(None, [import_root(), os.environ.get("PYTHONPATH")]))
         schedule = [fault.to_json() for fault in arm] or None
         self.lab.supervisor.start(
-            self.id, argv, {"PYTHONPATH": path}, log_path=self._output, restart=restart, arm=schedule
+            self.id, argv, {"PYTHONPATH": path}, cwd=_working_folder(self.lab.path), log_path=self._output, restart=restart, arm=schedule
         )
 
     @property
@@ -401,3 +401,14 @@ class Session:
 
     def __repr__(self) -> str:
         return f"Session({json.dumps(self.id)})"
+
+
+def _working_folder(lab: Path) -> Path:
+    """Where tools of a notebook run: the owner's own folder, as the cells do; the lab where that is gone.
+
+    Never the keeper's, which is the root of the file system: a tool that tidies up its folder would tidy up there.
+    """
+    try:
+        return Path.cwd()
+    except OSError:
+        return lab

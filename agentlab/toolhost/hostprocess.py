@@ -36,7 +36,7 @@ class HostProcess:
     def __init__(self, blobs_root: str, cwd: str | None, env: Mapping[str, str]) -> None:
         self._calls, calls = socket.socketpair()
         self._life, life = socket.socketpair()
-        argv = [sys.executable, "-m", "agentlab.toolhost.child"]
+        argv = [sys.executable, "-P", "-m", "agentlab.toolhost.child"]
         argv += [str(calls.fileno()), str(life.fileno()), str(os.getpid()), blobs_root]
         try:
             self._process = subprocess.Popen(

@@ -10,7 +10,8 @@ import pytest
 from agentlab import analysis
 from agentlab.events import Draft
 from agentlab.log import ParquetStore
-from tests.query.stories import Story, short
+from tests.query.runs import short
+from tests.query.stories import Story
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ from agentlab.errors import UserError
 from agentlab.lab import Lab
 from agentlab.log import ParquetStore
 from agentlab.query import VIEWS
-from tests.query.stories import Story, short
+from tests.query.runs import short
+from tests.query.stories import Story
 
 FRAMES = [name for name in VIEWS]
 

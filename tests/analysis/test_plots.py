@@ -15,7 +15,8 @@ from agentlab.analysis import plots
 from agentlab.analysis.plots import drawing
 from agentlab.log import ParquetStore
 from agentlab.query import Query
-from tests.query.stories import Story, long, short
+from tests.query.runs import long, short
+from tests.query.stories import Story
 
 
 @pytest.fixture(scope="module")

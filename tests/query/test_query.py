@@ -19,7 +19,8 @@ from agentlab.lab.costs import crash_costs
 from agentlab.log import ParquetStore
 from agentlab.log.memory import MemoryStore
 from agentlab.query import VIEWS, Query
-from tests.query.stories import Story, short
+from tests.query.runs import short
+from tests.query.stories import Story
 
 US = 1_000_000
 

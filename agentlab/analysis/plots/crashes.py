@@ -33,7 +33,7 @@ def recovery(x: Source, *, ax: d.Axes | None = None, lab: Any = None) -> d.Axes:
     if len(data) > MOST:
         rows = data.sort_values("seconds", ascending=False, na_position="first").head(MOST).sort_index()
         title += f" (the longest {MOST} of {len(data)})"
-    ax = d.new_axes(ax, 1.7 + 0.32 * len(rows))
+    ax = d.new_axes(ax, 1.9 + 0.32 * len(rows))
     left = [0.0] * len(rows)
     positions = list(range(len(rows)))
     for column, words, color, hatch in STAGES:
@@ -58,7 +58,7 @@ def recovery(x: Source, *, ax: d.Axes | None = None, lab: Any = None) -> d.Axes:
         f"{title}. {len(data)} deaths; recovery took {d.seconds_text(done.median()) if len(done) else 'unknown time'}"
         f" in the median, {int(data.lost_steps.sum())} steps lost, {int(data.commands_again.sum())} commands run again."
     )
-    ax = d.finish(ax, data, title, alt, legend=3)
+    ax = d.finish(ax, data, title, alt, legend=2)
     ax.grid(axis="y", visible=False)
     return ax
 
