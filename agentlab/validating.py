@@ -28,7 +28,9 @@ def validate(definition: Definition) -> None:
     """
     where = f"task {definition.task!r}"
     if not definition.model.strip():
-        raise BadDefinition(f"{where}: the model's name is empty; give model='claude-…', or a function for a scripted one")
+        raise BadDefinition(
+            f"{where}: the model's name is empty; give model='claude-…', or a function for a scripted one"
+        )
     for text in definition.constraints:
         if not isinstance(text, str):
             raise BadDefinition(f"{where}: a constraint is a text, not {text!r}")
@@ -42,7 +44,9 @@ def validate(definition: Definition) -> None:
         _step(f"{where}: step {step.id!r}", step)
     for validator in [definition.validator, *(s.validator for s in definition.steps)]:
         if validator is not None and validator.effect == "external":
-            raise BadDefinition(f"{where}: a validator looks and changes nothing outside; its effect is sandboxed or pure")
+            raise BadDefinition(
+                f"{where}: a validator looks and changes nothing outside; its effect is sandboxed or pure"
+            )
     _files(where, definition.files)
 
 
@@ -58,7 +62,9 @@ def _number(what: str, value: Any, *, whole: bool = False, zero: bool = False) -
     if isinstance(value, bool) or not isinstance(value, kinds) or not math.isfinite(value):
         raise BadDefinition(f"{what} is {'a whole' if whole else 'a finite'} number, not {value!r}")
     if value < 0 or (value == 0 and not zero):
-        raise BadDefinition(f"{what} is positive{' or 0' if zero else ''}, not {value!r}; None means unlimited where that is allowed")
+        raise BadDefinition(
+            f"{what} is positive{' or 0' if zero else ''}, not {value!r}; None means unlimited where that is allowed"
+        )
 
 
 def _limits(where: str, limits: Limits) -> None:

@@ -27,7 +27,9 @@ def give(what: str) -> Any:
 
 
 def fail(how: str) -> None:
-    raise {"value": ValueError("no such row"), "exit": SystemExit(3), "interrupt": KeyboardInterrupt(), "mute": Mute()}[how]
+    raise {"value": ValueError("no such row"), "exit": SystemExit(3), "interrupt": KeyboardInterrupt(), "mute": Mute()}[
+        how
+    ]
 
 
 def say(text: str) -> str:
@@ -136,7 +138,11 @@ class ToolHostContract:
 
     @pytest.mark.parametrize(
         ("how", "error_type", "message"),
-        [("value", "ValueError", "no such row"), ("exit", "SystemExit", "3"), ("interrupt", "KeyboardInterrupt", "Key")],
+        [
+            ("value", "ValueError", "no such row"),
+            ("exit", "SystemExit", "3"),
+            ("interrupt", "KeyboardInterrupt", "Key"),
+        ],
     )
     def test_exceptions_are_values(self, host: ToolHost, how: str, error_type: str, message: str) -> None:
         outcome = ask(host, "fail", arguments={"how": how})

@@ -66,7 +66,9 @@ def fit_mtbf(histories: Iterable[History], confidence: float = 0.95,
         raise BadDefinition("no time was observed: give histories with a span of more than 0 s")
     method = f"chi-square, {truncated}-truncated"
     if count == 0:
-        return Estimate(math.inf, 2 * total / chi2_quantile(confidence, 2), math.inf, 0, confidence, method + ", one-sided")
+        return Estimate(
+            math.inf, 2 * total / chi2_quantile(confidence, 2), math.inf, 0, confidence, method + ", one-sided"
+        )
     tail = (1 - confidence) / 2
     more = 2 if truncated == "time" else 0
     low = 2 * total / chi2_quantile(1 - tail, 2 * count + more)
@@ -102,7 +104,9 @@ def dispersion(histories: Iterable[History]) -> float:
     return math.fsum((gap - mean) ** 2 for gap in gaps) / (len(gaps) - 1) / mean**2 if mean > 0 else math.nan
 
 
-def bootstrap_mean(values: Sequence[float], confidence: float, seed: int, resamples: int = BOOTSTRAPS) -> tuple[float, float]:
+def bootstrap_mean(
+    values: Sequence[float], confidence: float, seed: int, resamples: int = BOOTSTRAPS
+) -> tuple[float, float]:
     """Percentile bootstrap interval of the mean (Efron 1979), its tails moved out as t's are for few values.
 
     That is the expanded percentile interval of Hesterberg ("What teachers should know about the bootstrap", The

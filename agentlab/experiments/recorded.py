@@ -12,7 +12,15 @@ from agentlab.experiments.track import Span
 from agentlab.session.foldwork import LARGE_RESULT_MS
 
 UNFINISHED = frozenset(
-    {"model_request", "model_response", "decision", "tool_started", "effect_pending", "effect_completed", "budget_reserved"}
+    {
+        "model_request",
+        "model_response",
+        "decision",
+        "tool_started",
+        "effect_pending",
+        "effect_completed",
+        "budget_reserved",
+    }
 )
 """After these the harness is in the middle of something: no checkpoint is due there."""
 

@@ -160,7 +160,9 @@ def _unsure(c: Comparison, what: str, confidence: float, needed: int | None) -> 
 def _notes(best: Comparison, found: list[Comparison], left_out: list[str], others: int, confidence: float) -> str:
     notes = []
     if others > 1:
-        notes.append(f" Intervals are widened so that all {others} comparisons hold together at {100 * confidence:g} %.")
+        notes.append(
+            f" Intervals are widened so that all {others} comparisons hold together at {100 * confidence:g} %."
+        )
     if best.seeds < FEW:
         notes.append(f" {best.seeds} seeds are few: take the interval as a rough one.")
     stuck = [c.policy for c in found if c.unfinished > c.unfinished_baseline] + left_out

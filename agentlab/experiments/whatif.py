@@ -117,7 +117,19 @@ class WhatIf:
 class _Run:
     """Crashes, downtime and losses of one replay in progress."""
 
-    __slots__ = ("clock_s", "costs", "crashes", "down_s", "kills", "lost_s", "next_s", "poison", "stuck", "times", "track")
+    __slots__ = (
+        "clock_s",
+        "costs",
+        "crashes",
+        "down_s",
+        "kills",
+        "lost_s",
+        "next_s",
+        "poison",
+        "stuck",
+        "times",
+        "track",
+    )
 
     def __init__(self, track: Track, costs: Costs, process: Process, seed: int) -> None:
         self.track, self.costs = track, costs

@@ -157,7 +157,15 @@ class Session:
             NotTrusted: it would run pickled code of another owner.
         """
         self._permit(takeover, trust)
-        argv = [sys.executable, "-P", "-m", "agentlab.harness.child", "--lab", str(self.lab.path), f"--session={self.id}"]
+        argv = [
+            sys.executable,
+            "-P",
+            "-m",
+            "agentlab.harness.child",
+            "--lab",
+            str(self.lab.path),
+            f"--session={self.id}",
+        ]
         argv += ["--trust"] if trust else []
         argv += ["--takeover"] if takeover else []
         self._crash_loop = False
@@ -166,7 +174,13 @@ class Session:
         path = os.pathsep.join(filter(None, [import_root(), os.environ.get("PYTHONPATH")]))
         schedule = [fault.to_json() for fault in arm] or None
         self.lab.supervisor.start(
-            self.id, argv, {"PYTHONPATH": path}, cwd=_working_folder(self.lab.path), log_path=self._output, restart=restart, arm=schedule
+            self.id,
+            argv,
+            {"PYTHONPATH": path},
+            cwd=_working_folder(self.lab.path),
+            log_path=self._output,
+            restart=restart,
+            arm=schedule,
         )
 
     @property

@@ -84,7 +84,9 @@ def _check_group(spec: PolicySpec, takes: Arguments) -> None:
         raise BadDefinition(f"policy {spec.kind!r} takes one of {' and '.join(given)}, not both")
     margin = spec.args.get("margin_s")
     if margin is not None and margin >= spec.args[given[0]]:
-        raise BadDefinition(f"policy {spec.kind!r}: the margin ({margin} s) is not shorter than the time before the deadline")
+        raise BadDefinition(
+            f"policy {spec.kind!r}: the margin ({margin} s) is not shorter than the time before the deadline"
+        )
 
 
 def _check(kind: str, takes: Arguments, name: str, value: Any) -> None:

@@ -63,7 +63,9 @@ def _joined(sign: str, kind: str, inner: Any, tokens: list[str], text: str, dept
 
 def _part(tokens: list[str], text: str, depth: int) -> tuple[PolicySpec, list[str]]:
     if not tokens or tokens[0] in "+&)":
-        raise BadDefinition(f"policy {text!r}: a name such as every=5 is missing" + (f" before {tokens[0]!r}" if tokens else ""))
+        raise BadDefinition(
+            f"policy {text!r}: a name such as every=5 is missing" + (f" before {tokens[0]!r}" if tokens else "")
+        )
     if tokens[0] != "(":
         return _leaf(tokens[0], text), tokens[1:]
     if depth >= MAX_DEPTH:

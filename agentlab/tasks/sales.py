@@ -69,7 +69,12 @@ TASK = Task(
     ),
     steps=(
         step("export", "Read the export, keep May 2023", kind="query", validator=sales_tools.exported_ok),
-        step("clean", "Remove duplicates, repair regions, dates and numbers", kind="work", validator=sales_tools.cleaned_ok),
+        step(
+            "clean",
+            "Remove duplicates, repair regions, dates and numbers",
+            kind="work",
+            validator=sales_tools.cleaned_ok,
+        ),
         step("summarise", "Write a summary by region", kind="code", validator=sales_tools.summary_ok),
         step("check", "Check the summary against the cleaned rows", kind="query", tool="check_summary"),
         step("notify", "Send one notification", kind="downstream", tool="notify"),

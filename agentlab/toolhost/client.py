@@ -47,7 +47,11 @@ class ProcessToolHost:
             line = to_line(request_of(invocation))
         except (TypeError, ValueError) as error:
             return ToolOutcome(
-                False, kind="garbage", error_type="TypeError", message=f"the arguments are not JSON: {error}", sent=False
+                False,
+                kind="garbage",
+                error_type="TypeError",
+                message=f"the arguments are not JSON: {error}",
+                sent=False,
             )
         with self._lock:
             host = self._ready()
@@ -116,7 +120,9 @@ def _broken(
     if end == "timeout":
         kind, error_type = "timeout", "TimeoutError"
         doing = "ran" if host.begun else "was still being loaded"
-        message = f"{name} {doing} after {invocation.timeout_s:g} s and was killed: make it quicker or raise its timeout"
+        message = (
+            f"{name} {doing} after {invocation.timeout_s:g} s and was killed: make it quicker or raise its timeout"
+        )
     elif end == "too_large":
         kind, error_type = "garbage", "ValueError"
         message = f"{name} gave more than {MAX_REPLY_BYTES} bytes: write the value to a file and return its path"

@@ -99,7 +99,11 @@ def _without_result(completed: Completed) -> tuple[str, str, str]:
     said = ending(completed.stderr)
     if completed.status == "timeout":
         took = completed.duration_ms / 1000
-        return "timeout", "TimeoutError", f"it ran for {took:.1f} s in the sandbox and was killed: raise its timeout{said}"
+        return (
+            "timeout",
+            "TimeoutError",
+            f"it ran for {took:.1f} s in the sandbox and was killed: raise its timeout{said}",
+        )
     if completed.status == "memory":
         return "died", "MemoryError", f"it ran out of the sandbox's memory: raise memory_bytes or use less{said}"
     if completed.status == _NEVER_BEGAN:

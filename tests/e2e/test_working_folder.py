@@ -18,7 +18,11 @@ def ask(view):
 
 def task():
     return al.Task(
-        "where", "Say where you are.", tools=[al.tool(where, effect="pure")], steps=[al.step("ask", tool="where")], model=ask
+        "where",
+        "Say where you are.",
+        tools=[al.tool(where, effect="pure")],
+        steps=[al.step("ask", tool="where")],
+        model=ask,
     )
 
 

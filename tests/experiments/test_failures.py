@@ -11,7 +11,15 @@ from agentlab.errors import BadDefinition, UnknownName
 from agentlab.experiments import Bursty, CrashLoop, Deadline, Exponential, Poisson, Times, Weibull
 from agentlab.experiments.failures import from_json
 
-ALL = [Exponential(60), Weibull(60, 0.5), Weibull(60, 3), Bursty(60, 0.7, 1), Deadline(60), CrashLoop(3, 2), Times((1, 2.5))]
+ALL = [
+    Exponential(60),
+    Weibull(60, 0.5),
+    Weibull(60, 3),
+    Bursty(60, 0.7, 1),
+    Deadline(60),
+    CrashLoop(3, 2),
+    Times((1, 2.5)),
+]
 
 
 def gaps(process, count=40_000):

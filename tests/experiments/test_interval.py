@@ -98,7 +98,9 @@ def test_units_do_not_matter():
     for f in (1 / 60, 1000.0):
         for rule in (interval.young, interval.daly, interval.optimum):
             assert rule(20 * f, 3600 * f) == pytest.approx(f * rule(20, 3600), rel=1e-12)
-        assert interval.daly_first(20 * f, 3600 * f, 60 * f) == pytest.approx(f * interval.daly_first(20, 3600, 60), rel=1e-12)
+        assert interval.daly_first(20 * f, 3600 * f, 60 * f) == pytest.approx(
+            f * interval.daly_first(20, 3600, 60), rel=1e-12
+        )
         assert interval.completion_time(9000 * f, 300 * f, 20 * f, 3600 * f, 60 * f) == pytest.approx(
             f * interval.completion_time(9000, 300, 20, 3600, 60), rel=1e-12
         )

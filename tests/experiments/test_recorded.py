@@ -21,7 +21,9 @@ def sealed(*rows):
     """Events at given seconds, from (seconds, type, payload)."""
     head, out = Head(0, GENESIS), []
     for seconds, kind, payload in rows:
-        made = seal((Draft(kind, payload),), head, session_id="s", incarnation=1, commit_id="c", now_us=int(seconds * 1e6))
+        made = seal(
+            (Draft(kind, payload),), head, session_id="s", incarnation=1, commit_id="c", now_us=int(seconds * 1e6)
+        )
         out += made
         head = Head(made[-1].seq, made[-1].hash)
     return out

@@ -47,7 +47,11 @@ def test_the_number_of_runs_gives_the_power():
 def test_a_sure_recommendation_names_policy_size_and_doubt():
     found = recommend(results(-10.0, 40), "default")
     assert found.best == "other" and found.certain
-    assert found.text.startswith("Use other: its completion time is -") and "95 % interval" in found.text and "40 seeds" in found.text
+    assert (
+        found.text.startswith("Use other: its completion time is -")
+        and "95 % interval" in found.text
+        and "40 seeds" in found.text
+    )
 
 
 def test_an_unsure_one_says_how_many_seeds_it_would_take():

@@ -90,7 +90,11 @@ def test_each_trigger_falls_where_the_session_says(policy, boundaries):
 
 
 def test_confirm_steps_are_checkpointed_and_move_steps_are_not():
-    spans = [Span(1.0, step=1, kind="move")] * 3 + [Span(1.0, step=2, kind="confirm")] * 2 + [Span(1.0, step=3, kind="work")] * 3
+    spans = (
+        [Span(1.0, step=1, kind="move")] * 3
+        + [Span(1.0, step=2, kind="confirm")] * 2
+        + [Span(1.0, step=3, kind="work")] * 3
+    )
     schedule = Schedule(Track(spans), parse_policy("every=2"), 0.1)
     assert schedule.following(0, Clock()) == 4  # the first step's end is due when the confirm step is in progress
     assert schedule.following(4, Clock()) == 5
@@ -187,7 +191,9 @@ def test_a_known_deadline_is_worth_one_checkpoint_just_before_it():
 def test_a_sweep_pairs_policies_by_seed():
     found = list(sweep(TEN, {"all": "every=1", "none": "never"}, {"often": Exponential(40)}, range(5), Costs(1, 5)))
     assert len(found) == 10 and {o.policy for o in found} == {"all", "none"}
-    assert found == list(sweep(TEN, {"all": "every=1", "none": "never"}, {"often": Exponential(40)}, range(5), Costs(1, 5)))
+    assert found == list(
+        sweep(TEN, {"all": "every=1", "none": "never"}, {"often": Exponential(40)}, range(5), Costs(1, 5))
+    )
 
 
 @pytest.mark.parametrize("policy", ["default", "every=1", "young=3600", "daly", "deadline=every:3600"])

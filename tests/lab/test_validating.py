@@ -24,7 +24,9 @@ BAD = {
     "two files in one place": {"files": {"a": b"1", "./a": b"2"}},
     "NUL in a file's path": {"files": {"a\0b": b"x"}},
     "a goal that is empty": {"goal": " "},
-    "step parameters that JSON can not carry": {"steps": [al.step("write", tool="write_line", parameters={"a": object()})]},
+    "step parameters that JSON can not carry": {
+        "steps": [al.step("write", tool="write_line", parameters={"a": object()})]
+    },
 }
 
 
