@@ -68,7 +68,8 @@ class Lab:
         """Accept a task: it is in the log before any work on it begins. Nothing runs yet.
 
         ``crash`` are faults in words (``harness@tool_result``; those separated by commas strike one after the other) or
-        data; ``overrides`` replace fields of the task (``policy``, ``limits``, ``params``, ``scheme``, ``strategy``, ``durability``, ``goal`` …).
+        data; ``overrides`` replace fields of the task (``policy``, ``limits``, ``params``, ``scheme``, ``strategy``,
+        ``durability``, ``goal`` …).
 
         Raises:
             UnknownName: no such task, model, policy or crash point.

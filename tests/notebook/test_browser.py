@@ -124,7 +124,7 @@ def test_the_quickstart_in_jupyterlab(server):
         _command(page, "apputils:change-theme", "{theme: 'JupyterLab Dark'}")
         time.sleep(0.5)
         _picture(page, "dark")
-        page.evaluate("() => { window.jupyterapp.serviceManager.sessions.shutdownAll() }")
+        page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
         browser.close()
     until(lambda: not processes_of(root), 15)
 
