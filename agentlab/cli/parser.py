@@ -26,7 +26,7 @@ class Parser(argparse.ArgumentParser):
         elif message.startswith("unrecognized arguments: --"):
             wrong = message.split(": ", 1)[1].split()[0].split("=")[0]
             known = sorted({o for a in self._all_options() for o in a})
-            near = difflib.get_close_matches(wrong, known, n=3)
+            near = difflib.get_close_matches(wrong, known, n=3, cutoff=0.7)
             message = f"no option {wrong}" + (
                 f": did you mean {' or '.join(near)}?" if near else f"; see {self.prog} --help"
             )

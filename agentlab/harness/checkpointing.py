@@ -26,8 +26,9 @@ def perform_checkpoint(command: WriteCheckpoint, rig: Rig) -> list[Draft]:
     except SandboxGone as error:
         return [toolcalls.lost_draft(rig, str(error))]
     if snapshot is not None:
-        rig.recorder.stage((snapshot,))
-    state = rig.recorder.state
+        # Durable before a checkpoint names it as its cursor: an input that lands first would move it to another seq.
+        rig.recorder.commit((snapshot,))
+    state = rig.recorder.committed
     data = canonical(to_json(state)).encode()
     digest = rig.blobs.put(data)
     payload: dict[str, Any] = {

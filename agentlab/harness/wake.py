@@ -73,7 +73,11 @@ def read_checkpoint(log: Log, blobs: Blobs, pointer: Pointer) -> State:
     event = next(iter(log.replay(pointer.seq, pointer.seq)), None)
     if event is None or event.type != "checkpoint_written":
         raise CheckpointError(f"the pointer names event {pointer.seq}, which is no checkpoint")
-    return checkpoint_state(event, blobs)
+    state = checkpoint_state(event, blobs)
+    at_cursor = next(iter(log.replay(state.seq, state.seq)), None)
+    if at_cursor is None or at_cursor.hash != state.hash:
+        raise CheckpointError(f"checkpoint {event.seq}: the log has another event {state.seq} than the one it stands for")
+    return state
 
 
 def checkpoint_state(event: Event, blobs: Blobs) -> State:
