@@ -45,8 +45,8 @@ def perform_checkpoint(command: WriteCheckpoint, rig: Rig) -> list[Draft]:
         payload["label"] = command.label
     if command.request_id:
         payload["request_id"] = command.request_id
-    if state.sandbox.snapshot:
-        payload["snapshot"] = state.sandbox.snapshot
+    if rig.state.sandbox.snapshot:
+        payload["snapshot"] = rig.state.sandbox.snapshot
     chunks = chunked(state.effects, rig.blobs)
     if chunks is not None:
         payload["effect_chunks"] = [list(chunk) for chunk in chunks]

@@ -76,7 +76,9 @@ def read_checkpoint(log: Log, blobs: Blobs, pointer: Pointer) -> State:
     state = checkpoint_state(event, blobs)
     at_cursor = next(iter(log.replay(state.seq, state.seq)), None)
     if at_cursor is None or at_cursor.hash != state.hash:
-        raise CheckpointError(f"checkpoint {event.seq}: the log has another event {state.seq} than the one it stands for")
+        raise CheckpointError(
+            f"checkpoint {event.seq}: the log has another event {state.seq} than the one it stands for"
+        )
     return state
 
 

@@ -119,7 +119,7 @@ def test_a_flipped_byte_is_found_and_named(made, tmp_path, where):
 def test_a_misspelt_word_gets_one_line_with_the_nearest_right_one(made):
     lab, _ = made
     assert "did you mean locate?" in refused("lcate", "may")
-    assert "did you mean --json?" in refused("sessions", "--jsn")
+    assert "did you mean --json" in refused("sessions", "--jsn")
     assert "did you mean sales_report?" in refused("run", "sales_reprot", "--lab", lab)
     assert "did you mean may?" in refused("verify", "mai", "--lab", lab)
     assert "did you mean may?" in refused("wake", "mai", "--lab", lab)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections import Counter
 
 import pytest
 
+from agentlab import process
 from agentlab.effects.receiver import ReceiverProcess
 from agentlab.errors import BadDefinition, UnknownName, UserError
+from agentlab.faults import Fault
+from agentlab.lab import Lab
 
 from . import tasks
 
@@ -119,6 +123,24 @@ def test_a_checkpoint_by_hand_has_its_label(lab, gate, until):
     labelled = [e for e in of_type(session, "checkpoint_written") if e.payload.get("label")]
     assert [e.payload["label"] for e in labelled] == ["before the report"]
     assert labelled[0].payload["reason"] == "by hand"
+
+
+def test_an_input_that_lands_while_a_checkpoint_is_written_does_not_spoil_it(lab, until):
+    """The harness is stopped right before the commit of its checkpoint; the input takes the number it was made for."""
+    session = lab.create(tasks.task("write", "measure"))
+    session.start(arm=[Fault("stop", "harness", action="stop", point="checkpoint_written")])
+    until(lambda: session.state.process and process.stopped(session.state.process["pid"]), what="it is stopped")
+    session.pause("in between")
+    process.send_signal(dict(session.state.process), signal.SIGCONT)
+    assert session.wait(30).status == "paused"
+    newest = of_type(session, "checkpoint_written")[-1]
+    kept = next(session.replay(newest.payload["cursor"], newest.payload["cursor"]))
+    assert kept.hash == newest.payload["cursor_hash"], "it stands for an event that is in the log"
+    with Lab(lab.path) as another:
+        loaded = another.session(session.id)
+        assert loaded.status() == session.status()
+    assert session.wake(timeout_s=40).status().status == "completed"
+    assert not of_type(session, "checkpoint_skipped")
 
 
 def test_a_wake_under_another_model_is_told_as_a_change_of_the_baseline(lab, gate, until):

@@ -27,7 +27,9 @@ def commits():
     return sum(1 for point, when, _ in visits if point is CrashPoint.COMMIT and when == "before")
 
 
-@pytest.mark.parametrize("die_after", [False, True], ids=["goes on", "dies right after"])
+@pytest.mark.parametrize(
+    "die_after", [0, 1, 2, 3], ids=["goes on", "dies at once", "dies a commit later", "dies two later"]
+)
 def test_an_input_before_any_commit_leaves_a_log_that_wakes(die_after):
     for number in range(2, commits() + 1):
         outside = Outside()
@@ -42,11 +44,13 @@ def test_an_input_before_any_commit_leaves_a_log_that_wakes(die_after):
             if when == "before":
                 seen += 1
                 if seen == number:
-                    landed = seen
+                    landed = number
                     append_input(log, (Draft("note_added", {"id": "n", "text": "hello"}),), made.clock, made.ids)
             elif die_after and landed:
-                crashpoints.arm(None)
-                raise SimulatedDeath("right after the race")
+                landed += 1
+                if landed > number + die_after - 1:
+                    crashpoints.arm(None)
+                    raise SimulatedDeath("after the race")
 
         crashpoints.arm(strike)
         try:
