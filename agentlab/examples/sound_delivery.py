@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from agentlab.authoring import Task, step, tool
+from agentlab.definition import PolicySpec
 from agentlab.explorer import outbox
 from agentlab.models.scripted import call, say
 from agentlab.models.view import View
@@ -35,7 +36,7 @@ def policy(view: View) -> Any:
     current = view.status.get("step")
     if current in ("first", "second"):
         return [say("Noting."), call("note_amount", amount=20 if current == "first" else 22)]
-    if current == "send":
+    if current in ("send", "send_again"):
         return [say("Sending."), call("send", message="the total is 42")]
     return say("All done.")
 
@@ -48,6 +49,16 @@ BLIND = Task(
     model=policy,
 )
 """Sound without verify: a retry with the same key is one delivery."""
+
+AGAIN = Task(
+    name="sound_again",
+    goal="Send one message, and ask for the same once more: the record answers the second time.",
+    tools=(tool(send, effect="external", honours_key=True, verify=was_sent),),
+    steps=(step("send", tool="send", kind="downstream"), step("send_again", tool="send", kind="downstream")),
+    model=policy,
+    policy=PolicySpec("every_steps", {"n": 1}),
+)
+"""Sound with a checkpoint between an effect and the next wish for it."""
 
 TASK = Task(
     name="sound_delivery",

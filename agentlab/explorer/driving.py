@@ -16,7 +16,7 @@ from agentlab.explorer.subject import SESSION
 from agentlab.explorer.world import World
 from agentlab.harness.loop import turn
 from agentlab.harness.rig import Rig
-from agentlab.session.commands import Rest
+from agentlab.session.commands import End, Rest
 
 MAX_COMMANDS = 2_000
 MAX_VISITS = 50_000
@@ -185,7 +185,7 @@ def _incarnation(world: World, run: Run, merge: Merge | None, replaying: bool) -
         if merge is not None and merge(world, rig):
             return "merged"
         command = turn(rig)
-        if replaying and not isinstance(command, Rest):
+        if replaying and not isinstance(command, (End, Rest)):  # after its end the sandbox is given back
             rig.recorder.commit()
             rig = run.rig = world.forget(rig)
         if isinstance(command, Rest):

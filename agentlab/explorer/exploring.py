@@ -174,6 +174,7 @@ class Explorer:
         for place in run.deaths:
             assert place.world is not None
             self._covered(kind, "harness", place.visits)
+            out.append(Node(place.world, (*trail, place.strike("harness")), left))
             living = bool(place.world.sandboxes.alive())
             log = place.world.log
             # A session that promises nothing under power loss is judged by the dial, not as broken.
@@ -192,7 +193,6 @@ class Explorer:
             if not trail:
                 out.append(_again(start, trail, again, place, "zombie", 0))
                 self._covered(kind, "zombie", place.visits)
-            out.append(Node(place.world, (*trail, place.strike("harness")), left))
         for place in run.losses:
             out.append(_again(start, trail, again, place, "sandbox", left))
             self._covered(kind, "sandbox", place.visits)

@@ -42,6 +42,7 @@ def key_of(world: World, rig: Rig) -> Key:
         _sandbox(world, state),
         tuple(sorted((e.operation, keys.get(e.key, "")) for e in world.outside.entries)),
         repr(sorted(world.outside.notes.items())),
+        world.subject.process(),
     )
 
 

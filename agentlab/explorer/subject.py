@@ -30,7 +30,9 @@ class Subject:
     def __init__(self, task: Any, model: Any = None, **overrides: Any) -> None:
         self.store = MemoryStore()
         self.definition: Definition
-        self.definition, _, _ = task.define(self.store.blobs.put, model=model, **overrides)
+        self.definition, dump, _ = task.define(self.store.blobs.put, model=model, **overrides)
+        if dump is not None:
+            self.store.blobs.put(dump)
         self.name = str(task.name)
         self.source = source_of(task)
         self.outside = Outside()
@@ -61,6 +63,10 @@ class Subject:
         for namespace, values in self._globals:
             for name, value in values.items():
                 namespace[name] = value if isinstance(value, _PLAIN) else copy.deepcopy(value)
+
+    def process(self) -> str:
+        """What the plain globals of this process are now: two runs go on equally only if these are equal too."""
+        return repr([[namespace.get(name) for name in values] for namespace, values in self._globals])
 
 
 class Runner:

@@ -122,6 +122,7 @@ MUTATIONS = (
         "a checkpoint without the side effects", "harness/checkpointing.py",
         "    data = canonical(to_json(state)).encode()",
         "    data = canonical({**to_json(state), \"effects\": to_json(type(state.effects)())}).encode()",
+        task="agentlab.examples.sound_delivery:AGAIN",
     ),
     Mutation(
         "a wake reads the log one event late", "harness/wake.py",
