@@ -102,6 +102,8 @@ def _policy(given: PolicySpec | Mapping[str, Any] | str) -> PolicySpec:
         from agentlab.policies import parse_policy
 
         return parse_policy(given)
+    if not isinstance(given, (PolicySpec, Mapping)):
+        raise BadDefinition(f"a policy is a text as in every=5, or a PolicySpec, not {given!r}")
     return given if isinstance(given, PolicySpec) else policy_from_json(given)
 
 

@@ -31,6 +31,9 @@ def validate(definition: Definition) -> None:
         raise BadDefinition(
             f"{where}: the model's name is empty; give model='claude-…', or a function for a scripted one"
         )
+    for name in ("goal", "system", "user_input"):
+        if not isinstance(getattr(definition, name), str):
+            raise BadDefinition(f"{where}: {name} is a text, not {getattr(definition, name)!r}")
     for text in definition.constraints:
         if not isinstance(text, str):
             raise BadDefinition(f"{where}: a constraint is a text, not {text!r}")
@@ -109,6 +112,14 @@ def _files(where: str, files: Mapping[str, str]) -> None:
         if "\0" in path:
             raise BadDefinition(f"{where}: a file's path can not hold NUL: {path!r}")
         plain = posixpath.normpath(path)
+        if any(len(part.encode("utf-8", "surrogateescape")) > 255 for part in plain.split("/")):
+            raise BadDefinition(f"{where}: a file's name has at most 255 bytes: {plain[:60]!r}…")
         if plain in seen:
             raise BadDefinition(f"{where}: files {seen[plain]!r} and {path!r} are the same place in the workspace")
         seen[plain] = path
+    for plain in seen:
+        parent = posixpath.dirname(plain)
+        while parent:
+            if parent in seen:
+                raise BadDefinition(f"{where}: {parent!r} is a file, so {plain!r} can not be below it")
+            parent = posixpath.dirname(parent)

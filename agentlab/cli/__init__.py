@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 
 from agentlab.errors import AgentlabError
@@ -11,6 +12,9 @@ def main(argv: list[str] | None = None) -> int:
     """``agentlab VERB …``; returns the exit code: 0 good, 1 not as promised, 2 wrong usage or refused."""
     from agentlab.cli.parser import build_parser
 
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # marks that a terminal's encoding lacks must not end a run
+            stream.reconfigure(errors="replace")
     options = build_parser().parse_args(argv)
     try:
         code: int = options.action(options)
@@ -23,6 +27,11 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     except BrokenPipeError:  # the reader of our output left; nothing to say to it
         sys.stderr.close()
+        return 1
+    except OSError as error:
+        print(
+            f"agentlab: {error.strerror or error}" + (f": {error.filename}" if error.filename else ""), file=sys.stderr
+        )
         return 1
     except KeyboardInterrupt:
         return 130

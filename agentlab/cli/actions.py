@@ -81,12 +81,13 @@ def _follow(session: Any, as_json: bool) -> int:
         _print(status.to_json())
     else:
         print(status)
-    return 0 if status.status in ("completed", "paused", "waiting") else 1
+    resting = status.status in ("completed", "paused", "waiting") and status.reason != "crash_loop"
+    return 0 if resting else 1
 
 
 def sessions(options: argparse.Namespace) -> int:
     """``agentlab sessions``"""
-    found = [session.status() for session in _lab(options).sessions()]
+    found = _lab(options).statuses()
     if options.json:
         _print([status.to_json() for status in found])
     elif not found:

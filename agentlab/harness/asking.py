@@ -9,7 +9,7 @@ from typing import Any
 from agentlab import budget
 from agentlab.context import build_messages, task_text
 from agentlab.crashpoints import CrashPoint, reach
-from agentlab.errors import ModelError, UserError
+from agentlab.errors import ModelError, NoCredentials, UserError
 from agentlab.events import Draft, Fixed, FixedList, canonical, digest, input_hash, plain
 from agentlab.harness.retrying import model_delay
 from agentlab.harness.rig import Rig
@@ -36,7 +36,8 @@ def perform_ask(command: AskModel, rig: Rig) -> list[Draft]:
             raise ModelError("empty", "the model answered with nothing")
     except (ModelError, UserError) as error:
         # A model that can not even be made (no key, no such name) pauses the session like one that refuses the key.
-        failed = error if isinstance(error, ModelError) else ModelError("auth", str(error), sent=False)
+        kind = "auth" if isinstance(error, NoCredentials) else "bad_request"
+        failed = error if isinstance(error, ModelError) else ModelError(kind, str(error), sent=False)
         reach(CrashPoint.MODEL_REPLY, "before", failed.kind)
         return [_error_draft(rig, failed, request_id, command.purpose, _ms(rig, started))]
     reach(CrashPoint.MODEL_REPLY, "before", command.purpose)

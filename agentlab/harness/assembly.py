@@ -12,7 +12,7 @@ from agentlab import process
 from agentlab.clock import Clock, SystemClock
 from agentlab.crashpoints import CrashPoint, reach
 from agentlab.definition import Definition, from_json, with_model
-from agentlab.errors import Conflict, SessionBusy
+from agentlab.errors import Conflict, SessionBusy, UserError
 from agentlab.events import Draft, Event, resolve
 from agentlab.faults.arming import Arming
 from agentlab.faults.spec import fault_from_json
@@ -32,11 +32,16 @@ from agentlab.session.commands import Command, Rest
 from agentlab.session.decide import Run
 from agentlab.session.state import State
 
-RECOVERY_EVENTS = frozenset(
-    {"harness_woken", "harness_died", "fault_injected", "checkpoint_skipped", "baseline_changed", "recovery_started",
-     "recovery_step", "statement_checked", "sandbox_ready", "sandbox_attached", "sandbox_lost", "sandbox_restored"}
+WORK_EVENTS = frozenset(
+    {"model_response", "tool_result", "tool_error", "effect_completed", "step_completed", "step_validated",
+     "task_validated", "session_ended"}
 )  # fmt: skip
-"""Events that do not count as work: a harness that dies after only these made no progress."""
+"""Events that count as work. A request is none: a harness that dies in every model call would be restarted for ever."""
+
+
+def is_work(event: Event) -> bool:
+    """Whether the session got further by this event; what a recovery itself asks the model does not count."""
+    return event.type in WORK_EVENTS and event.payload.get("purpose") != "statement"
 
 
 LINGER_S = 900.0
@@ -89,7 +94,11 @@ def definition_of(log: Log, blobs: Blobs, state: State) -> tuple[Definition, Map
     Raises:
         BadDefinition: made by a newer agentlab.
     """
-    first = next(iter(log.replay(1, 1)))
+    first = next(iter(log.replay(1, 1)), None)
+    if first is None:
+        raise UserError(
+            f"session {log.session_id!r} was never accepted: who began it died before its task was written; begin another one"
+        )
     definition = from_json(resolve(dict(first.payload["definition"]), blobs.get))
     if state.control.resume_model:
         definition = with_model(definition, state.control.resume_model)
@@ -254,7 +263,7 @@ def _give_back(state: State) -> None:
 
 def _tell(link: KeeperLink, recorder: Recorder) -> None:
     def landed(events: Sequence[Event]) -> None:
-        work = any(event.type not in RECOVERY_EVENTS for event in events)
+        work = any(is_work(event) for event in events)
         link.progress(events[-1].seq, recorder.state.control.status, work, recorder.incarnation)
 
     recorder.landed.add(landed)

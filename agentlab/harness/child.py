@@ -36,6 +36,7 @@ def main(argv: list[str] | None = None) -> int:
     options = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, _leave)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _close_stdin()
     link = KeeperLink.from_env()
     if link is not None:
         link.watch(lambda reason: os._exit(3))
@@ -92,6 +93,12 @@ def _failed(error: AgentlabError, link: KeeperLink | None, code: int, state: str
     if link is not None:  # restarting would end the same way
         link.done(state)
     return code
+
+
+def _close_stdin() -> None:
+    """Nobody types into a harness: what reads from it gets the end of the file instead of waiting for ever."""
+    with open(os.devnull, "rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 from agentlab.clock import Clock
 from agentlab.definition import Definition
+from agentlab.errors import BadDefinition
+from agentlab.harness.deadline import model_deadline
 from agentlab.ports import Blobs, Model, ModelReply, ModelRequest
 
 
@@ -33,7 +35,14 @@ class LazyModel:
         """
         if self._model is None:
             self._model = self._make()
-        return self._model.complete(request, on_text)
+        try:
+            # A client has a deadline of its own, which ends first; this one is for code that has none.
+            with model_deadline(request.timeout_s * 2):
+                return self._model.complete(request, on_text)
+        except SystemExit as error:
+            raise BadDefinition(
+                f"the model {self.name} asked to end the process (SystemExit {error.code}): it must answer or raise"
+            ) from None
 
     def _make(self) -> Model:
         from agentlab.models.registry import resolve

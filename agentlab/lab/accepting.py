@@ -87,6 +87,8 @@ def _limits(task: Any, changes: Mapping[str, Any]) -> Limits:
 
 def _new_log(lab: Lab, definition: Definition, session_id: str | None) -> Log:
     if session_id is not None:
+        if not isinstance(session_id, str):
+            raise BadSessionId(f"a session id is a text, not {session_id!r}")
         if "\0" in session_id or not _encodable(session_id):
             raise BadSessionId(
                 f"session id {session_id[:40]!r} can not be given to a process: leave out what is no text"

@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentlab.clock import Clock, SystemClock
-from agentlab.errors import BadLab
+from agentlab.errors import AgentlabError, BadDefinition, BadLab
 from agentlab.events import Draft
 from agentlab.faults.spec import Fault, parse_faults
 from agentlab.ids import Ids, RandomIds
 from agentlab.lab.accepting import accept
 from agentlab.lab.session import Session
+from agentlab.lab.status import Status, damaged
 from agentlab.log.store import ParquetStore
 from agentlab.supervisor.client import Supervisor, supervisor
 
@@ -38,7 +39,12 @@ class Lab:
     def __init__(
         self, path: str | os.PathLike[str] = DEFAULT, *, clock: Clock | None = None, ids: Ids | None = None
     ) -> None:
-        self.path = Path(path).expanduser().absolute()
+        try:
+            self.path = Path(path).expanduser().absolute()
+        except (OSError, RuntimeError) as error:
+            raise BadLab(
+                f"{path} can not be found from here ({error}): go to a folder that exists, or name a whole path"
+            ) from None
         self.clock = clock or SystemClock()
         self.ids = ids or RandomIds()
         if self.path.exists() and not self.path.is_dir():
@@ -77,7 +83,7 @@ class Lab:
             BadSessionId, UserError: the id can not be used, or exists.
             StorageFailed: the lab could not take it.
         """
-        given = ([f] if isinstance(f, Fault) else parse_faults(f, f"f{i}") for i, f in enumerate(crash, 1))
+        given = ([f] if isinstance(f, Fault) else parse_faults(_words(f), f"f{i}") for i, f in enumerate(crash, 1))
         faults = [fault for group in given for fault in group]
         log, _ = accept(self, task, session_id, model, overrides)
         session = Session(self, log)
@@ -117,6 +123,16 @@ class Lab:
         """All sessions, sorted by id."""
         return [self.session(session_id) for session_id in self.store.sessions()]
 
+    def statuses(self) -> list[Status]:
+        """The status of every session, sorted by id; one that can not be read says so and hides no other."""
+        found = []
+        for session_id in self.store.sessions():
+            try:
+                found.append(self.session(session_id).status())
+            except AgentlabError as error:
+                found.append(damaged(session_id, str(error)))
+        return found
+
     @property
     def query(self) -> Query:
         """SQL over all sessions; ``lab.query.views()`` says what can be asked."""
@@ -144,3 +160,9 @@ class Lab:
 
     def __repr__(self) -> str:
         return f"Lab({os.path.relpath(self.path)!r})"
+
+
+def _words(fault: Any) -> str:
+    if not isinstance(fault, str):
+        raise BadDefinition(f"a fault is a text as in harness@tool_result, or a Fault, not {fault!r}")
+    return fault

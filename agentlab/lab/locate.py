@@ -108,7 +108,7 @@ def _condition(state: State, definition: Definition, now_us: int) -> _Finding:
     if not state.incarnation and control.pause_id:
         return (
             "paused",
-            (f"a pause was asked for: {control.pause_reason}", "no harness has opened the session"),
+            (_asked(state), "no harness has opened the session"),
             "wake it",
         )
     if not state.incarnation:
@@ -132,7 +132,7 @@ def _driven(state: State, definition: Definition, now_us: int) -> _Finding:
         if state.control.pause_id:
             return (
                 "paused",
-                (f"a pause was asked for: {state.control.pause_reason}", f"process {pid} is gone"),
+                (_asked(state), f"process {pid} is gone"),
                 "wake it",
             )
         return "harness_dead", (f"process {pid} with its start time is gone",), "wake it"
@@ -173,3 +173,8 @@ def _in_call(state: State, call: Call, definition: Definition, now_us: int, livi
             "kill the sandbox or the harness",
         )
     return "tool_running", (what, living), "wait"
+
+
+def _asked(state: State) -> str:
+    detail = f": {state.control.pause_detail}" if state.control.pause_detail else ""
+    return f"a pause was asked for: {state.control.pause_reason}{detail}"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from agentlab import process
 from agentlab.definition import Definition
 from agentlab.errors import BadDefinition, UnknownName, UserError
-from agentlab.events import GENESIS, Draft, Event, Head, resolve, verify_chain
+from agentlab.events import Draft, Event, Head, resolve
 from agentlab.faults.spec import Fault
 from agentlab.harness.assembly import definition_of
 from agentlab.harness.redact import Redactor
@@ -23,7 +23,8 @@ from agentlab.harness.trust import require_trust
 from agentlab.lab.inputs import append_input
 from agentlab.lab.locate import Located, locate
 from agentlab.lab.reader import Reader
-from agentlab.lab.status import Status, as_woken, status_of
+from agentlab.lab.status import Status, as_woken, never_accepted, status_of
+from agentlab.lab.verifying import verify_session
 from agentlab.log.paths import folder_name
 from agentlab.models.registry import resolve as resolve_model
 from agentlab.ports import Log
@@ -81,7 +82,8 @@ class Session:
 
     def status(self) -> Status:
         """Where the session is, in one row; a vanished harness reads as crashed, never as running."""
-        return status_of(self.state)
+        state = self.state
+        return status_of(state) if state.seq else never_accepted(self.id)
 
     def plan(self) -> Command:
         """The next command of the harness, described and not done; of a resting session the first after its wake."""
@@ -101,13 +103,13 @@ class Session:
         return locate(self.state, self.definition, before, error, self.lab.clock.now_us(), last, rest)
 
     def verify(self) -> Head:
-        """Check every row's hash from the first on; the verified head.
+        """Check every row's hash from the first on, and every blob that a row names; the verified head.
 
         Raises:
-            LogCorrupt: which event does not match. A removed newest commit can not be seen without a head that was
-                kept elsewhere; the return value is one to keep.
+            LogCorrupt: which event does not match, or which blob is missing or changed. A removed newest commit can not
+                be seen without a head that was kept elsewhere; the return value is one to keep.
         """
-        return verify_chain(self.log.replay(1), Head(0, GENESIS))
+        return verify_session(self.log, self.lab.store.blobs)
 
     @property
     def result(self) -> dict[str, Any] | None:
@@ -190,8 +192,8 @@ class Session:
 
     def _permit(self, takeover: bool, trust: bool) -> None:
         """Refuse a start that trust or another harness forbids; nothing has been written then."""
-        first = next(iter(self.log.replay(1, 1)))
-        require_trust(first.payload, self.lab.store.blobs, trust)
+        _, started = definition_of(self.log, self.lab.store.blobs, self.state)
+        require_trust(started, self.lab.store.blobs, trust)
         state = self.state
         if not state.incarnation or not state.process or state.control.status == "ended":
             return
@@ -397,7 +399,8 @@ class Session:
             return
         exit_ = self.lab.supervisor.wait_exit(self.id, timeout=1.0)
         if exit_ is not None and exit_.crash_loop:
-            payload = {"id": self.lab.ids.new("i"), "reason": "crash_loop", "mode": "now"}
+            why = self._said()
+            payload = {"id": self.lab.ids.new("i"), "reason": "crash_loop", "mode": "now", "detail": why[:500]}
             self.add_input(Draft("pause_requested", payload))
         elif exit_ is not None and exit_.code not in (0, None):
             raise UserError(f"the harness of {self.id!r} did not start: {self._said()}")

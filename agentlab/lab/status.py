@@ -99,3 +99,14 @@ def as_woken(state: State, now_us: int) -> State:
         state,
         seal(drafts, head, session_id=state.session_id, incarnation=incarnation, commit_id="as-if", now_us=now_us),
     )
+
+
+def damaged(session_id: str, why: str) -> Status:
+    """The status of a session that can not be read."""
+    return Status(session_id, "damaged", " ".join(why.split()), None, 0, 0, 0, 0, 0, False)
+
+
+def never_accepted(session_id: str) -> Status:
+    """The status of a session whose first event was never written: who accepted the task died before."""
+    why = "its task was never written down; give another session id, or remove the session's folder"
+    return Status(session_id, "empty", why, None, 0, 0, 0, 0, 0, False)

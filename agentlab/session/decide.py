@@ -17,6 +17,11 @@ from agentlab.session import commands as c
 from agentlab.session.recovery import decide_recovery, decide_sandbox
 from agentlab.session.state import Call, State
 
+MAX_LOSSES_OF_A_CALL = 3
+"""Sandbox losses in a row after which the call that was running is answered as failed: it may be what kills it."""
+MAX_LOSSES = 5
+"""Losses in a row after which the session pauses: no call is left to blame (a validator, a command run again)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
@@ -48,6 +53,10 @@ def decide(state: State, run: Run) -> c.Command:
         return _pause(state, run, "loop", state.loop.rule)
     if state.loop.halt == "stop":
         return c.End("failed", f"the guard found a loop: {state.loop.rule}")
+    if state.sandbox.losses >= MAX_LOSSES:
+        return _pause(
+            state, run, "sandbox", f"it was lost {state.sandbox.losses} times in a row; look at what runs in it"
+        )
     recovering = decide_recovery(state, run.definition)
     if recovering is not None:
         return recovering
@@ -113,6 +122,9 @@ def _calls(state: State, run: Run) -> c.Command | None:
         hint = f"did you mean {' or '.join(near)}?" if near else "known: " + ", ".join(sorted(run.tools))
         return c.AnswerCall(call.call_id, call.tool, False, f"there is no tool {call.tool!r}; {hint}", "unknown_tool")
     answer = _answer(call, tool)
+    if answer is None and call.effect == "sandboxed" and state.sandbox.losses >= MAX_LOSSES_OF_A_CALL:
+        text = f"the sandbox was lost {state.sandbox.losses} times in a row while this ran; it is not run again"
+        answer = c.AnswerCall(call.call_id, call.tool, False, text, "sandbox_lost")
     if answer is not None:
         return answer
     if call.status == "pending":

@@ -156,10 +156,11 @@ def _step_completed(state: State, event: Event) -> Changes:
 
 def _step_validated(state: State, event: Event) -> Changes:
     plan = evolve(state.plan, to_validate=False)
+    sandbox = evolve(state.sandbox, losses=0)
     if event.payload["satisfied"]:
-        return {"plan": plan, "responses_unread": False}
+        return {"plan": plan, "responses_unread": False, "sandbox": sandbox}
     told_done = bool(state.plan.claimed) or state.responses_unread
-    changes: Changes = {"plan": evolve(plan, claimed=""), "responses_unread": False}
+    changes: Changes = {"plan": evolve(plan, claimed=""), "responses_unread": False, "sandbox": sandbox}
     if told_done:
         note = f"Step {event.payload['step_id']} is not done: " + "; ".join(event.payload["reasons"])
         changes["context"] = evolve(state.context, notes=(*state.context.notes, note))
@@ -183,7 +184,8 @@ def _attempt_started(state: State, event: Event) -> Changes:
 
 def _task_validated(state: State, event: Event) -> Changes:
     verdict = "satisfied" if event.payload["satisfied"] else "unsatisfied"
-    return {"plan": evolve(state.plan, verdict=verdict, reasons=tuple(event.payload["reasons"])[:20])}
+    plan = evolve(state.plan, verdict=verdict, reasons=tuple(event.payload["reasons"])[:20])
+    return {"plan": plan, "sandbox": evolve(state.sandbox, losses=0)}
 
 
 # --- checkpoints and recovery --------------------------------------------------------------------------------------
@@ -325,7 +327,14 @@ def _input(state: State, event: Event) -> Changes:
 def _pause_requested(state: State, event: Event) -> Changes:
     if state.control.status == "ended":
         return {}
-    return {"control": evolve(state.control, pause_id=event.payload["id"], pause_reason=event.payload["reason"])}
+    asked = event.payload
+    control = evolve(
+        state.control,
+        pause_id=asked["id"],
+        pause_reason=asked["reason"],
+        pause_detail=asked.get("detail", ""),
+    )
+    return {"control": control}
 
 
 def _resume_requested(state: State, event: Event) -> Changes:
@@ -351,7 +360,16 @@ def _resume_requested(state: State, event: Event) -> Changes:
         recovery = evolve(recovery, corrections=0)
     plan = evolve(state.plan, rounds=0)
     loop = evolve(state.loop, halt="", person=True)
-    return {"control": control, "model": model, "errors_in_a_row": 0, "recovery": recovery, "plan": plan, "loop": loop}
+    sandbox = evolve(state.sandbox, losses=0)
+    return {
+        "control": control,
+        "model": model,
+        "errors_in_a_row": 0,
+        "recovery": recovery,
+        "plan": plan,
+        "loop": loop,
+        "sandbox": sandbox,
+    }
 
 
 def _user_reply(state: State, event: Event) -> Changes:

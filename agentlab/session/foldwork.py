@@ -151,7 +151,7 @@ def _answered(state: State, event: Event, kind: str) -> Changes:
             plan = evolve(plan, to_validate=True)
     if call.tool == "step_done" and good:
         plan = evolve(plan, claimed=str(call.input.get("summary") or "done"), to_validate=bool(step and step.validator))
-    sandbox = state.sandbox
+    sandbox = evolve(state.sandbox, losses=0) if state.sandbox.losses else state.sandbox
     if call.effect == "sandboxed" and not p.get("not_run"):
         sandbox = evolve(
             sandbox,
@@ -318,7 +318,10 @@ def _sandbox_lost(state: State, event: Event) -> Changes:
     calls = tuple(
         evolve(c, status="lost") if c.effect == "sandboxed" and c.status == "started" else c for c in state.calls
     )
-    return {"sandbox": evolve(state.sandbox, status="lost", filled=False), "calls": calls}
+    return {
+        "sandbox": evolve(state.sandbox, status="lost", filled=False, losses=state.sandbox.losses + 1),
+        "calls": calls,
+    }
 
 
 def _sandbox_restored(state: State, event: Event) -> Changes:

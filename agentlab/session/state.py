@@ -80,6 +80,8 @@ class SandboxState:
     generation: int = 0
     filled: bool = False
     """Whether files, snapshot and recorded commands are in place."""
+    losses: int = 0
+    """Losses in a row with nothing finished in between."""
     snapshot: str = ""
     since_snapshot: tuple[tuple[str, int], ...] = ()
 
@@ -187,6 +189,7 @@ class ControlState:
     """The newest incarnation came to rest by itself: a wake after it is no recovery from a crash."""
     pause_id: str = ""
     pause_reason: str = ""
+    pause_detail: str = ""
     mode: str = "run"
     """*run*, or *step*: pause again after one command."""
     resumed_at: int = 0

@@ -114,7 +114,8 @@ def _tool_hosts_gone(session_id: str, record: Mapping[str, Any], lab: Path | str
         for one in _recorded(lab):
             if one.session != session_id or one.kind not in ("harness", "toolhost"):
                 continue
-            keeper_dead = process.liveness(one.keeper) == "dead"
+            # A keeper that is stopped reaps nothing: what it still has on record can be dead all the same.
+            keeper_dead = process.liveness(one.keeper) == "dead" or process.stopped(int(one.keeper["pid"]))
             if one.kind == "harness":
                 same = one.pid == record["pid"] and one.start_time == record["start_time"]
                 if same and not keeper_dead:

@@ -85,17 +85,16 @@ def test_retry_after_is_respected(lab, server):
 
 
 ROUNDS = (
-    (("server", faults.http_error(500)), ("overloaded", faults.overloaded())),
-    (("connection", faults.cut_after(300)), ("malformed", faults.malformed_tool_json())),
-    (("empty", faults.empty()), ("empty", faults.empty())),
+    (("server", faults.http_error(500)), ("overloaded", faults.overloaded()), ("connection", faults.cut_after(300))),
+    (("malformed", faults.malformed_tool_json()), ("empty", faults.empty()), ("empty", faults.empty())),
     (("refused", faults.refusal("not this")),),
     (("rate_limited", faults.rate_limited(3600)),),
 )
-"""What goes wrong before each rest: retried once (a refusal, and a wait beyond the limit, not at all), then paused."""
+"""What goes wrong before each rest: retried twice (a refusal, and a wait beyond the limit, not at all), then paused."""
 
 
 def test_failures_are_retried_within_limits_then_the_session_rests_and_a_wake_goes_on(lab, server):
-    session = lab.create(claude(server, *STEPS, limits={"model_retries": 1}))
+    session = lab.create(claude(server, *STEPS, limits={"model_retries": 2}))
     for number, wrong in enumerate(ROUNDS):
         server.add(*(fault for _, fault in wrong))
         before, sent = session.state.seq, len(server.requests)

@@ -53,7 +53,7 @@ def verify(request: Request) -> Said:
 def sessions(request: Request) -> SessionsTable:
     """All sessions, one row each."""
     lab = request.place.lab
-    return SessionsTable(lab, tuple(session.status() for session in lab.sessions()))
+    return SessionsTable(lab, tuple(lab.statuses()))
 
 
 @verb("tasks", "the tasks that can be run here")
