@@ -21,10 +21,16 @@ def restart_seconds(folder: Path, runs: int = 9) -> dict[str, Any]:
         AgentlabError: a harness did not come back within a minute.
     """
     with Lab(folder) as lab:
-        session = lab.create("sea_table")
-        session.step()  # a harness that is alive and waits for its next step
-        seconds = [_kill_once(session) for _ in range(runs)]
+        seconds = [_kill_once(_waiting(lab)) for _ in range(runs)]
     return {"restart_seconds": round(statistics.median(seconds), 3), "restart_slowest": round(max(seconds), 3)}
+
+
+def _waiting(lab: Lab) -> Session:
+    """A session whose harness is alive and waits for its next step. Each kill gets its own: a harness that is killed
+    again and again without work in between is, rightly, not restarted."""
+    session = lab.create("sea_table")
+    session.step()
+    return session
 
 
 def _kill_once(session: Session) -> float:

@@ -28,6 +28,6 @@ def run_bench(quick: bool = False, folder: Path | None = None) -> dict[str, Any]
             "bare_ms": round(figures["bare_us"] / 1000, 3),
         }
         grown = step_growth(Path(home, "turns"), turns=500 if quick else 10_000, runs=1 if quick else 5)
-        restarted = restart_seconds(Path(home, "restart"), runs=3 if quick else 9)
+        restarted = restart_seconds(Path(home, "restart"), runs=5 if quick else 9)
         simulated = simulated_events_per_second(seconds=1.0 if quick else 5.0)
     return {**appended, **grown, **restarted, **simulated}

@@ -180,3 +180,13 @@ def test_a_run_with_kills_completes_too(tmp_path):
     assert (
         json.loads(good("verify", "sales_report-1", "--lab", tmp_path / "lab", "--json"))["events"] == status["events"]
     )
+
+
+def test_bench_measures_what_it_says():
+    out = subprocess.run(
+        [sys.executable, "-m", "agentlab", "bench", "--quick", "--json"], capture_output=True, text=True, timeout=120
+    )
+    assert out.returncode == 0, out.stderr
+    figures = json.loads(out.stdout)
+    wanted = {"append_ratio", "step_growth", "restart_seconds", "simulated_events_per_second"}
+    assert wanted <= set(figures) and all(figures[name] > 0 for name in wanted)
