@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 from agentlab.definition import PolicySpec
 from agentlab.errors import BadDefinition
-from agentlab.experiments.failures import CrashLoop, Process
 from agentlab.experiments.schedule import Clock, Schedule, reads_clock
 from agentlab.experiments.track import Span, Track
+from agentlab.failures import CrashLoop, Process
 from agentlab.policies import parse_policy
 
 

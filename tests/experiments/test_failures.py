@@ -9,7 +9,7 @@ import pytest
 
 from agentlab.errors import BadDefinition, UnknownName
 from agentlab.experiments import Bursty, CrashLoop, Deadline, Exponential, Poisson, Times, Weibull
-from agentlab.experiments.failures import from_json
+from agentlab.failures import from_json
 
 ALL = [
     Exponential(60),
