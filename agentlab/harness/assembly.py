@@ -236,7 +236,7 @@ def _rig(
         log=log,
         blobs=store.blobs,
         recorder=recorder,
-        model=LazyModel(run.definition, store.blobs, clock),
+        model=LazyModel(run.definition, store.blobs, clock, toolhost, store.blobs.root),
         sandboxes=sandboxes,
         toolhost=toolhost,
         clock=clock,

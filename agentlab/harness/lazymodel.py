@@ -9,14 +9,26 @@ from agentlab.clock import Clock
 from agentlab.definition import Definition
 from agentlab.errors import BadDefinition
 from agentlab.harness.deadline import model_deadline
-from agentlab.ports import Blobs, Model, ModelReply, ModelRequest
+from agentlab.harness.hostedmodel import HostedModel
+from agentlab.ports import Blobs, Model, ModelReply, ModelRequest, ToolHost
 
 
 class LazyModel:
-    """Stands for the model that a definition names until it is asked."""
+    """Stands for the model that a definition names until it is asked.
 
-    def __init__(self, definition: Definition, blobs: Blobs, clock: Clock) -> None:
+    With a ``toolhost`` and the folder of the blobs, code from a dump runs there; without, in this process (simulation).
+    """
+
+    def __init__(
+        self,
+        definition: Definition,
+        blobs: Blobs,
+        clock: Clock,
+        toolhost: ToolHost | None = None,
+        blobs_root: str = "",
+    ) -> None:
         self._definition, self._blobs, self._clock = definition, blobs, clock
+        self._toolhost, self._blobs_root = toolhost, blobs_root
         self._model: Model | None = None
 
     @property
@@ -48,11 +60,14 @@ class LazyModel:
         from agentlab.models.registry import resolve
 
         definition = self._definition
-        if definition.model_ref is not None:
+        ref = definition.model_ref
+        if ref is not None and ref.get("kind") == "dump" and self._toolhost is not None:
+            return HostedModel(ref, definition.model, definition.model_params, self._toolhost, self._blobs_root)
+        if ref is not None:
             from agentlab.models.scripted import ScriptedModel
             from agentlab.portable import load
 
-            made = load(definition.model_ref, self._blobs.get)
+            made = load(ref, self._blobs.get)
             if hasattr(made, "complete"):
                 model: Model = made
                 return model

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -51,6 +52,35 @@ def test_a_model_that_wants_to_exit_or_to_read_from_the_keyboard_pauses_the_sess
     status = session.status()
     assert (status.status, status.reason) == ("paused", "model"), session.locate()
     assert session.state.incarnation == 1
+
+
+def of_a_cell(how: str):
+    """A policy that can not be imported, as one that was written in a notebook cell; it does its harm on the second question."""
+
+    def policy(view):
+        if not view.calls():
+            return al.call("write_line", text="one")
+        if how == "exit":
+            os._exit(7)
+        elif how == "segfault":
+            os.kill(os.getpid(), signal.SIGSEGV)
+        elif how == "hang":
+            time.sleep(3600)
+        raise al.UserError("the policy gave up")
+
+    return policy
+
+
+@pytest.mark.parametrize("how", ["exit", "segfault", "hang", "raise"])
+def test_a_model_of_a_cell_that_dies_or_hangs_takes_no_harness_along(lab, how):
+    limits = al.Limits(model_timeout_s=1.0 if how == "hang" else 60.0, model_retries=0)
+    session = lab.run(tasks.task("write", model=of_a_cell(how), limits=limits), timeout_s=60)
+    status = session.status()
+    assert (status.status, status.reason) == ("paused", "model"), session.locate()
+    assert session.state.incarnation == 1, "the harness lives on and says what happened"
+    kinds = [event.payload["kind"] for event in session.events() if event.type == "model_error"]
+    expected = {"exit": "connection", "segfault": "connection", "hang": "timeout", "raise": "bad_request"}
+    assert kinds == [expected[how]]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="a stopped keeper is recognised by its state in /proc")
