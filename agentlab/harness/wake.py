@@ -11,6 +11,7 @@ from agentlab.errors import AgentlabError, CheckpointError, CheckpointTooNew, Lo
 from agentlab.events import GENESIS, Draft, Event, Head, chain_hash, column_values, parse
 from agentlab.ports import Blobs, Log, Pointer
 from agentlab.session.fold import fold
+from agentlab.session.migrations import check_version
 from agentlab.session.state import STATE_SCHEMA_VERSION, State
 from agentlab.session.statecodec import state_from_json
 
@@ -90,16 +91,16 @@ def checkpoint_state(event: Event, blobs: Blobs) -> State:
     """
     payload = event.payload
     version = payload["schema_version"]
-    if not isinstance(version, int) or version > STATE_SCHEMA_VERSION:
-        raise CheckpointTooNew(
-            f"checkpoint {event.seq} has schema_version {version!r}; this agentlab reads up to {STATE_SCHEMA_VERSION}:"
-            " install the newer version that wrote it"
-        )
     try:
+        check_version(version, STATE_SCHEMA_VERSION)
         data: Any = parse(blobs.get(payload["state"]).decode())
+        state = state_from_json(data, version)
+    except CheckpointTooNew as error:
+        raise CheckpointTooNew(f"checkpoint {event.seq} has {error}") from None
+    except CheckpointError as error:
+        raise CheckpointError(f"checkpoint {event.seq}: {error}") from None
     except (AgentlabError, UnicodeDecodeError) as error:
         raise CheckpointError(f"checkpoint {event.seq}: its state can not be read: {error}") from None
-    state = state_from_json(data)
     if state.seq != payload["cursor"] or state.hash != payload["cursor_hash"]:
         raise CheckpointError(f"checkpoint {event.seq}: its state is not the one at event {payload['cursor']}")
     return state

@@ -15,7 +15,7 @@ from agentlab.context import ContextState
 from agentlab.definition import StepSpec
 from agentlab.guard import GuardPolicy, GuardState
 
-STATE_SCHEMA_VERSION = 1
+STATE_SCHEMA_VERSION = 2
 RECENT_STEPS = 50
 
 

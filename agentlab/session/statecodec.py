@@ -10,7 +10,8 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from agentlab.errors import AgentlabError, CheckpointError
 from agentlab.guard import GuardPolicy, GuardState
-from agentlab.session.state import State
+from agentlab.session.migrations import migrate
+from agentlab.session.state import STATE_SCHEMA_VERSION, State
 
 OWN_CODEC = (GuardPolicy, GuardState)
 """Types that write and read themselves."""
@@ -29,13 +30,14 @@ def to_json(value: Any) -> Any:
     return value
 
 
-def state_from_json(data: Any) -> State:
-    """A state from the JSON of :func:`to_json`.
+def state_from_json(data: Any, version: Any = STATE_SCHEMA_VERSION) -> State:
+    """A state from the JSON of :func:`to_json`, as ``version`` of the schema wrote it.
 
     Raises:
         CheckpointError: a field is missing, unknown or of another type; the message names its path.
+        CheckpointTooNew: a version that this agentlab does not know yet.
     """
-    state = _read(State, data, "state")
+    state = _read(State, migrate(data, version, STATE_SCHEMA_VERSION), "state")
     assert isinstance(state, State)
     return state
 
@@ -75,7 +77,13 @@ def _read(hint: Any, data: Any, path: str) -> Any:
 
 def _read_own(cls: Any, data: Any, path: str) -> Any:
     try:
-        return cls.from_json(data)
+        value = cls.from_json(data)
+        for name in value.to_json():
+            if name not in data:  # a codec of its own may have defaults for people; a checkpoint has none
+                raise CheckpointError(f"{path}.{name} is missing")
+        return value
+    except CheckpointError:
+        raise
     except (AgentlabError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise CheckpointError(f"{path} can not be read as {cls.__name__}: {type(error).__name__}: {error}") from None
 
