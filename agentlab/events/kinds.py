@@ -86,8 +86,10 @@ _TABLE: tuple[tuple[Class, str, str, str], ...] = (
      "a folded state and the seq it stands for"),
     ("fact", "checkpoint_skipped", "checkpoint_seq reason", "a checkpoint did not verify at load; the one before it serves"),
     ("input", "checkpoint_requested", "id label?", "somebody asked for a checkpoint by hand"),
-    ("fact", "restored_to", "checkpoint_seq cursor superseded_from superseded_to reason", "what came after the cursor is superseded"),
-    ("input", "restore_requested", "id checkpoint_seq", "somebody asked to go back to a checkpoint"),
+    ("fact", "restored_to", "checkpoint_seq cursor superseded_from superseded_to reason state? schema_version? request_id? label? note?",
+     "what came after the checkpoint is superseded; state is the one to go on from"),
+    ("input", "restore_requested", "id checkpoint_seq by?", "somebody asked to go back to a checkpoint"),
+    ("fact", "restore_refused", "id checkpoint_seq reason", "a checkpoint can not be gone back to; the session goes on"),
     # recovery
     ("fact", "recovery_started", "cause plan lost?", "the four steps of a recovery begin"),
     ("fact", "recovery_step", "step outcome detail? duration_ms?", "one of load, rebuild, verify, statement is done"),

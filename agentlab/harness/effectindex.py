@@ -28,6 +28,18 @@ def settled_effect(rig: Rig, tool: str, input_hash: str) -> Settled | None:
     return None
 
 
+def settled_by_key(rig: Rig, key: str) -> Settled | None:
+    """The settled effect of a key, or None when it never completed."""
+    rows = (row for digest, _ in reversed(rig.state.effects.chunks) for row in _chunk(rig.blobs, digest).values())
+    return next((row for row in (*reversed(rig.state.effects.recent), *rows) if row.key == key), None)
+
+
+def settled_since(effects: EffectsState, blobs: Blobs, seq: int) -> list[Settled]:
+    """Completed effects whose result stands after event ``seq``, in order."""
+    found = [row for digest, _ in effects.chunks for row in _chunk(blobs, digest).values()]
+    return [row for row in (*found, *effects.recent) if row.result_seq > seq and row.outcome == "completed"]
+
+
 def _chunk(blobs: Blobs, digest: str) -> dict[tuple[str, str], Settled]:
     # Content-addressed, so the digest alone is the key of the cache.
     found = _CHUNKS.get(digest)

@@ -14,7 +14,7 @@ from agentlab.definition import ToolSpec
 from agentlab.errors import ToolHostError
 from agentlab.events import Draft
 from agentlab.harness import toolcalls
-from agentlab.harness.effectindex import settled_effect
+from agentlab.harness.effectindex import settled_by_key, settled_effect
 from agentlab.harness.rig import Rig
 from agentlab.ports import ToolInvocation, ToolOutcome
 from agentlab.session.commands import VerifyEffect
@@ -40,7 +40,9 @@ def perform_effect(rig: Rig, call: Call, tool: ToolSpec, arguments: Mapping[str,
     """
     rig.recorder.commit()
     rig.acknowledge()
-    done = None if tool.repeat else settled_effect(rig, call.tool, call.input_hash)
+    # A tool that repeats on purpose still does the very same call once, also when a restore asks for it again.
+    same = f"{rig.state.session_id}#{call.seq}"
+    done = settled_by_key(rig, same) if tool.repeat else settled_effect(rig, call.tool, call.input_hash)
     if done is not None and not call.key:
         earlier = rig.event(done.result_seq)
         output = rig.content(dict(earlier.payload)).get("output")

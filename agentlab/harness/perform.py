@@ -9,7 +9,17 @@ from collections.abc import Callable
 from typing import Any
 
 from agentlab.events import Draft
-from agentlab.harness import asking, checkpointing, effects, ending, planning, recovering, sandboxing, toolcalls
+from agentlab.harness import (
+    asking,
+    checkpointing,
+    effects,
+    ending,
+    planning,
+    recovering,
+    restoring,
+    sandboxing,
+    toolcalls,
+)
 from agentlab.harness.rig import Rig
 from agentlab.session import commands as c
 from agentlab.session.commands import Command
@@ -55,6 +65,7 @@ PERFORMERS: dict[type[Command], Callable[[Any, Rig], list[Draft]]] = {
     c.FinishVerification: recovering.perform_finish_verification,
     c.CheckStatement: recovering.perform_check_statement,
     c.CompleteRecovery: recovering.perform_complete_recovery,
+    c.Restore: restoring.perform_restore,
     c.Pause: ending.perform_pause,
     c.AskPerson: ending.perform_ask_person,
     c.End: ending.perform_end,

@@ -23,6 +23,8 @@ from agentlab.session.fold import fold, fold_all
 from agentlab.session.state import State
 
 _MAX_RACES = 100
+_WHOLE = frozenset({"session_started", "restored_to"})
+"""Kinds whose payload the fold needs whole: never spilled. Their size does not grow with the history."""
 
 
 class Redecide(Exception):
@@ -63,7 +65,7 @@ class Recorder:
                 draft = self._redactor.clean(draft)
                 event = self._sealed(draft)
                 text = event.payload_text
-            if len(text) > ROW_LIMIT // 4 and draft.type != "session_started":
+            if len(text) > ROW_LIMIT // 4 and draft.type not in _WHOLE:
                 draft = replace(draft, payload=spill(draft.payload, self._blobs.put))
                 event = self._sealed(draft)
             self._take(draft, event)

@@ -9,6 +9,7 @@ from agentlab.events import Draft
 from agentlab.harness import toolcalls
 from agentlab.harness.rig import Rig
 from agentlab.ports import Completed, ToolInvocation
+from agentlab.sandbox.snapshot import encode
 from agentlab.session.commands import AttachSandbox, FillWorkspace, ProvisionSandbox
 from agentlab.toolhost.outcome import result_of
 
@@ -69,6 +70,8 @@ def perform_fill(command: FillWorkspace, rig: Rig) -> list[Draft]:
         if command.snapshot:
             rig.sandbox.restore(command.snapshot)
         else:
+            if rig.state.sandbox.stale:
+                rig.sandbox.restore(rig.blobs.put(encode([])))
             rig.sandbox.put_files(rig.run.definition.files)
         for call_id, seq in rig.state.sandbox.since_snapshot:
             drafts += _rerun(rig, call_id, seq, rerun, differs, not_rerun)
@@ -100,7 +103,7 @@ def _rerun(
     )
     assert rig.sandbox is not None
     # The incarnation is in the id: a filling that was cut short begins again with commands of its own.
-    exec_id = f"{call_id}.again{rig.recorder.incarnation}"
+    exec_id = toolcalls.execution_id(call_id, f"again{rig.recorder.incarnation}", rig.state.sandbox.restores)
     try:
         completed = rig.sandbox.execute(exec_id, rig.execution_for(call))
     except SandboxGone:

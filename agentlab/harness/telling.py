@@ -54,6 +54,8 @@ def recovery_note(state: State) -> str:
     for settled in state.effects.recent[-20:]:
         lines.append(f"- {settled.tool} has happened (key {settled.key}); it must not be repeated")
     for call in state.calls:
+        if call.superseded:
+            continue
         lines.append(f"- {call.tool} was asked for and has no result yet ({call.status}); its result follows")
     following = next_step(state)
     lines.append(f"Next step: {following}" if following else "All steps are complete.")

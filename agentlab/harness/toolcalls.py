@@ -190,7 +190,7 @@ def _pure(rig: Rig, call: Call, tool: ToolSpec, arguments: Mapping[str, Any]) ->
 
 
 def _sandboxed(rig: Rig, call: Call, tool: ToolSpec, arguments: Mapping[str, Any]) -> list[Draft]:
-    exec_id = f"{call.call_id}.{call.tries}"
+    exec_id = execution_id(call.call_id, call.tries, rig.state.sandbox.restores)
     ahead = []
     if not tool.repeatable and call.status == "requested":
         payload = {"call_id": call.call_id, "tool": call.tool, "exec_id": exec_id}
@@ -210,6 +210,11 @@ def _sandboxed(rig: Rig, call: Call, tool: ToolSpec, arguments: Mapping[str, Any
         return [result_draft(rig, call, outcome.value, outcome, exit_code=completed.exit_code, **_cut(completed))]
     drafts = failed(rig, call, tool, outcome)
     return drafts
+
+
+def execution_id(call_id: str, tries: int | str, restores: int) -> str:
+    """The id of one execution of a call: what ran in a workspace that a restore took back is another one."""
+    return f"{call_id}.{tries}" + (f"r{restores}" if restores else "")
 
 
 def _cut(completed: Completed) -> dict[str, Any]:

@@ -198,6 +198,16 @@ class WriteCheckpoint(Command):
 
 
 @dataclass(frozen=True, slots=True)
+class Restore(Command):
+    """Go back to a checkpoint by appending: what came after it is superseded."""
+
+    io: ClassVar[bool] = True
+    checkpoint_seq: int
+    request_id: str = ""
+    reason: str = "by hand"
+
+
+@dataclass(frozen=True, slots=True)
 class Compact(Command):
     """Make scratch smaller by whole rounds."""
 

@@ -43,6 +43,8 @@ def decide(state: State, run: Run) -> c.Command:
         return c.Rest(control.status)
     if control.mode == "step" and state.seq > control.resumed_at:
         return c.Pause("step")
+    if control.restore is not None:
+        return c.Restore(control.restore[1], control.restore[0])
     if control.pause_id:
         return _checkpoint(state, run, pausing=True) or c.Pause("requested", control.pause_reason)
     if state.model.gave_up:

@@ -18,6 +18,7 @@ from agentlab.evolve import evolve
 from agentlab.guard import GuardPolicy
 from agentlab.session.foldwork import WORK_HANDLERS
 from agentlab.session.state import RECENT_STEPS, LoopState, State
+from agentlab.session.superseding import OPEN_OUTSIDE, fold_refused, fold_requested, fold_restored
 
 Changes = dict[str, Any]
 Handler = Callable[[State, Event], Changes]
@@ -410,6 +411,8 @@ def _effect_settled(state: State, event: Event) -> Changes:
         else c
         for c in state.calls
     )
+    # Of a superseded call only the record matters: nobody waits for it to be done after all.
+    calls = tuple(c for c in calls if not c.superseded or c.status in OPEN_OUTSIDE)
     control = state.control
     if control.status == "waiting" and control.question.get("key") == event.payload["key"]:
         control = evolve(control, status="running", question_seq=0, question={})
@@ -435,6 +438,7 @@ INPUTS: dict[str, Handler] = {
     "budget_extended": _budget_extended,
     "checkpoint_requested": _checkpoint_requested,
     "effect_settled": _effect_settled,
+    "restore_requested": fold_requested,
 }
 
 HANDLERS: dict[str, Handler] = {
@@ -447,6 +451,8 @@ HANDLERS: dict[str, Handler] = {
     "attempt_started": _attempt_started,
     "task_validated": _task_validated,
     "checkpoint_written": _checkpoint_written,
+    "restored_to": fold_restored,
+    "restore_refused": fold_refused,
     "recovery_started": _recovery_started,
     "recovery_step": _recovery_step,
     "statement_checked": _statement_checked,

@@ -120,6 +120,12 @@ def _with_call(state: State, call_id: str, **changes: Any) -> tuple[Call, ...]:
     return tuple(evolve(c, **changes) if c.call_id == call_id else c for c in state.calls)
 
 
+def _not_happened(state: State, call_id: str) -> tuple[Call, ...]:
+    """An effect that did not happen may be tried again; that of a superseded call is not wanted any more."""
+    kept = tuple(c for c in state.calls if not (c.call_id == call_id and c.superseded))
+    return _with_call(evolve(state, calls=kept), call_id, status="requested")
+
+
 def _tool_started(state: State, event: Event) -> Changes:
     call = state.call(event.payload["call_id"])
     if call is None:
@@ -142,6 +148,12 @@ def _answered(state: State, event: Event, kind: str) -> Changes:
         amounts["cost_microusd"] = event.cost_microusd
     stats = _stats(state, tool_calls=1, duration_ms=duration, errors=1 if kind == "error" else 0)
     plan = evolve(state.plan, stats=stats)
+    if call.superseded:
+        return {
+            "calls": tuple(c for c in state.calls if c.call_id != call.call_id),
+            "plan": plan,
+            "budget": budget.settle(state.budget, call.call_id, {**amounts, "active_ms": round(duration)}),
+        }
     step = state.step
     good = kind == "result"
     if good and step is not None and plan.started:
@@ -279,13 +291,13 @@ def _effect_completed(state: State, event: Event) -> Changes:
 
 
 def _effect_failed(state: State, event: Event) -> Changes:
-    return {"calls": _with_call(state, event.payload["call_id"], status="requested")}
+    return {"calls": _not_happened(state, event.payload["call_id"])}
 
 
 def _effect_verified(state: State, event: Event) -> Changes:
     following = event.payload["next"]
     if following == "retry":
-        return {"calls": _with_call(state, event.payload["call_id"], status="requested")}
+        return {"calls": _not_happened(state, event.payload["call_id"])}
     return {}
 
 
@@ -305,6 +317,7 @@ def _sandbox_ready(state: State, event: Event) -> Changes:
         record=p["record"],
         generation=p["generation"],
         filled=False,
+        stale=False,
     )
     return {"sandbox": sandbox}
 
@@ -326,7 +339,7 @@ def _sandbox_lost(state: State, event: Event) -> Changes:
 
 def _sandbox_restored(state: State, event: Event) -> Changes:
     p = event.payload
-    changes: Changes = {"sandbox": evolve(state.sandbox, status="ready", filled=True)}
+    changes: Changes = {"sandbox": evolve(state.sandbox, status="ready", filled=True, stale=False)}
     notes = [f"After a sandbox loss, {d['call_id']} gave another result than recorded." for d in p["differs"]]
     notes += [f"After a sandbox loss, {c} was not run again: check where it stands." for c in p["not_rerun"]]
     if notes:

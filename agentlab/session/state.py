@@ -42,6 +42,8 @@ class Call:
     started_ts: int = 0
     last_error: str = ""
     approved: bool = False
+    superseded: bool = False
+    """The answer that asked for it was superseded while its effect was open: no message shows it or its result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,10 @@ class SandboxState:
     """Losses in a row with nothing finished in between."""
     snapshot: str = ""
     since_snapshot: tuple[tuple[str, int], ...] = ()
+    stale: bool = False
+    """The folder holds what a return to a checkpoint superseded: it is emptied before it is filled."""
+    restores: int = 0
+    """Returns to a checkpoint so far: a command that is run again after one is another execution."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +207,8 @@ class ControlState:
     seen: tuple[str, ...] = ()
     """Ids of the newest inputs: each counts once."""
     resume_model: str = ""
+    restore: tuple[str, int] | None = None
+    """An unanswered request to go back: (id, seq of the checkpoint)."""
 
 
 @dataclass(frozen=True, slots=True)
