@@ -28,7 +28,12 @@ Stored = dict[str, Any]
 Migration = Callable[[Stored], Stored]
 """Turns the stored state of one version into that of the next; it may change its argument."""
 
-ADDED_IN_2: Mapping[str, Any] = {}
+ADDED_IN_2: Mapping[str, Any] = {
+    "calls[].superseded": False,
+    "control.restore": None,
+    "sandbox.restores": 0,
+    "sandbox.stale": False,
+}
 """Fields that version 2 has and version 1 had not: path and value in a checkpoint of version 1."""
 
 

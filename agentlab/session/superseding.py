@@ -72,7 +72,7 @@ def fold_restored(state: State, event: Event) -> Changes:
     if "state" not in p:
         raise LogCorrupt(f"event {event.seq} (restored_to) carries no state to go back to")
     try:
-        then = state_from_json(p["state"])
+        then = state_from_json(p["state"], p.get("schema_version"))
     except CheckpointError as error:
         raise LogCorrupt(f"event {event.seq} (restored_to) carries a state that can not be read: {error}") from None
     notes = (*then.context.notes, p["note"]) if p.get("note") else then.context.notes

@@ -31,6 +31,9 @@ CORE = ("session_id", "seq", "hash", "incarnation", "calls", "turns", "control")
 def lab_of(version: int, tmp_path: Path) -> Path:
     lab = tmp_path / str(version)
     shutil.copytree(MUSEUM / str(version), lab)
+    for session in (lab / "sessions").iterdir():  # a checkout has no empty folders
+        for name in ("commits", "segments", "checkpoints"):
+            (session / name).mkdir(exist_ok=True)
     return lab
 
 
