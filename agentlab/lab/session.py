@@ -20,6 +20,8 @@ from agentlab.faults.spec import Fault
 from agentlab.harness.assembly import definition_of
 from agentlab.harness.redact import Redactor
 from agentlab.harness.trust import require_trust
+from agentlab.harness.wake import checkpoint_state
+from agentlab.lab.checkpoints import Checkpoint, checkpoints_of, find, picture
 from agentlab.lab.inputs import append_input
 from agentlab.lab.locate import Located, locate
 from agentlab.lab.reader import Reader
@@ -110,6 +112,24 @@ class Session:
                 be seen without a head that was kept elsewhere; the return value is one to keep.
         """
         return verify_session(self.log, self.lab.store.blobs)
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """Every checkpoint of the session, oldest first."""
+        return checkpoints_of(self.log.replay(1))
+
+    def checkpoint_json(self, name: str | int = "newest") -> dict[str, Any]:
+        """All that a checkpoint stands for, as JSON: :func:`agentlab.lab.checkpoints.picture`.
+
+        ``name`` is the number of its event, its id or its label.
+
+        Raises:
+            UnknownName: there is no such checkpoint.
+            CheckpointError: it does not verify.
+        """
+        events = self.events()
+        found = find(checkpoints_of(events), name)
+        state = checkpoint_state(events[found.seq - 1], self.lab.store.blobs)
+        return picture(found, state, self.definition, events, lambda v: resolve(v, self.lab.store.blobs.get))
 
     @property
     def result(self) -> dict[str, Any] | None:
