@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeVar
 
 from agentlab.errors import BadDefinition
 from agentlab.events import canonical, digest
+from agentlab.evolve import quick
 from agentlab.ports import Durability, Resources
 
 DEFINITION_VERSION = 1
@@ -82,6 +83,7 @@ class ValidatorSpec:
     timeout_s: float = 60.0
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class StepSpec:
     """One item of a plan.

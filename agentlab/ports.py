@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from agentlab.events import Event, Head
+from agentlab.evolve import quick
 
 # --- the session log ---------------------------------------------------------------------------------------------
 
@@ -144,6 +145,7 @@ class LogStore(Protocol):
 Purpose = Literal["act", "statement", "summary", "judge"]
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
     """What a model is asked, in Anthropic's content blocks.
@@ -341,6 +343,7 @@ class Sandboxes(Protocol):
 # --- tool host -----------------------------------------------------------------------------------------------------
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class ToolInvocation:
     """One call of a user's callable: ``ref`` is a callable reference, ``arguments`` its keyword arguments.
@@ -357,6 +360,7 @@ class ToolInvocation:
     params: Mapping[str, Any] = field(default_factory=dict)
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class ToolOutcome:
     """What a callable gave: ``value`` as plain JSON when ``ok``, else an error type, message and traceback text.

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from agentlab.errors import LogCorrupt, SchemaTooNew
 from agentlab.events.canonical import canonical, parse
 from agentlab.events.kinds import KINDS
+from agentlab.evolve import quick
 
 EVENT_SCHEMA_VERSION = 1
 GENESIS = "0" * 64
@@ -55,6 +56,7 @@ class Head(NamedTuple):
     hash: str
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Draft:
     """An event before it has a place in the log. ``payload`` is a JSON object and must not be changed later.
@@ -83,6 +85,7 @@ class Draft:
     parent_seq: int | None = None
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Event:
     """One row of the log.

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from agentlab.evolve import quick
 
+
+@quick
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What a trigger may know. Times are seconds of the events' own clock.

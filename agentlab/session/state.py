@@ -13,12 +13,14 @@ from typing import Any
 from agentlab.budget import BudgetState
 from agentlab.context import ContextState
 from agentlab.definition import StepSpec
+from agentlab.evolve import quick
 from agentlab.guard import GuardPolicy, GuardState
 
 STATE_SCHEMA_VERSION = 2
 RECENT_STEPS = 50
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Call:
     """A tool call that the model asked for and that has no result yet.
