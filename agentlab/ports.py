@@ -397,6 +397,25 @@ class ToolHost(Protocol):
         ...
 
 
+# --- the lab's queue -------------------------------------------------------------------------------------------------
+
+
+class Queue(Protocol):
+    """A session's end of the queue for places: a lab runs at most so many sessions at once."""
+
+    def ask(self) -> int:
+        """Take a place if one is free for this session: 0. Else its place in the queue, counted from 1.
+
+        Raises:
+            StorageFailed, LogCorrupt: the pool's log can not be used.
+        """
+        ...
+
+    def rest(self) -> None:
+        """Give the place back. A ticket keeps its number and is passed over until the session asks again."""
+        ...
+
+
 # --- supervisor ----------------------------------------------------------------------------------------------------
 
 

@@ -85,6 +85,22 @@ def _follow(session: Any, as_json: bool) -> int:
     return 0 if resting else 1
 
 
+def lab(options: argparse.Namespace) -> int:
+    """``agentlab lab``"""
+    queue = _lab(options).queue
+    if options.max_sessions is not None:
+        queue.limit(options.max_sessions or None)
+    places = queue.places()
+    if options.json:
+        _print({"max_sessions": queue.max_sessions, "places": [place.to_json() for place in places]})
+        return 0
+    limit = queue.max_sessions
+    print("no limit" if limit is None else f"at most {limit} sessions at once")
+    for place in places:
+        print(f"{f'place {place.place}' if place.place else 'runs':<10}{place.owner}")
+    return 0
+
+
 def sessions(options: argparse.Namespace) -> int:
     """``agentlab sessions``"""
     found = _lab(options).statuses()
@@ -145,15 +161,6 @@ def bench(options: argparse.Namespace) -> int:
 
 def explore(options: argparse.Namespace) -> int:
     """``agentlab explore TASK``"""
-    from agentlab.explorer.command import run_explore, show
+    from agentlab.explorer.command import run_explore
 
-    if not options.real:
-        return run_explore(options)
-    from agentlab.explorer.api import task_named
-    from agentlab.lab.exploring import explore_real
-
-    report = explore_real(
-        task_named(options.task), seed=options.seed, count=options.count, pairs=options.pairs, budget_s=options.budget
-    )
-    show(options, report.to_json(), report.lines)
-    return 0 if report.clean else 1
+    return run_explore(options)

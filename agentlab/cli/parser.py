@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from agentlab.cli import actions
 from agentlab.explorer.options import add_arguments as add_explore_options
+from agentlab.pool.words import session_limit
 from agentlab.version import __version__
 
 
@@ -71,6 +72,8 @@ def build_parser() -> argparse.ArgumentParser:
     wake.add_argument("--model", help="go on under another model")
     wake.add_argument("--takeover", action="store_true", help="kill another harness of this session first")
     wake.add_argument("--trust", action="store_true", help="run pickled tools that another owner made")
+    lab = verb("lab", actions.lab, "say how many sessions a lab runs at once, or set it; who runs, who waits")
+    lab.add_argument("--max-sessions", type=session_limit, metavar="N", help="a number from 1 on, or none for no limit")
     verb("sessions", actions.sessions, "list the sessions of a lab")
     log = verb("log", actions.log, "show the events of a session", session=True)
     log.add_argument("--from", dest="from_seq", type=int, default=1, metavar="SEQ", help="the first event to show")

@@ -114,6 +114,7 @@ _TABLE: tuple[tuple[Class, str, str, str], ...] = (
     ("input", "resume_requested", "id by? mode? model? confirm?", "go on after a pause"),
     ("intent", "question_asked", "question kind options? call_id? key?", "a person is needed; the session waits"),
     ("intent", "session_queued", "pool place?", "the lab runs as many sessions as it may; this one waits"),
+    ("fact", "session_admitted", "pool place? waited_s?", "a place is free: the session that waited in the queue goes on"),
     ("intent", "session_paused", "reason detail? next?", "the session rests and can be resumed"),
     ("intent", "session_ended", "outcome result totals steps", "the task is finished, failed or cancelled"),
     # faults and deaths
@@ -121,6 +122,12 @@ _TABLE: tuple[tuple[Class, str, str, str], ...] = (
     ("input", "fault_injected", "id fault target action point?", "an injected fault struck, to be told from real ones"),
     ("input", "harness_died", "id incarnation pid signal? exit_code? detail?", "a harness was found dead"),
     ("input", "note_added", "id text by?", "a remark for readers of the log"),
+    # a lab's pool (in a log of its own)
+    ("input", "pool_limited", "id max_sessions by?", "how many sessions the lab runs at once; none for no limit"),
+    ("input", "place_asked", "id session process keeper?",
+     "a session wants a place to run in; the first time draws its ticket, later ones renew who stands behind it"),
+    ("input", "place_taken", "id session", "a session has a place and runs"),
+    ("input", "place_left", "id session reason by?", "a session gave its place or its ticket back, or its owner is gone"),
 )  # fmt: skip
 
 KINDS: dict[str, Kind] = {

@@ -16,6 +16,7 @@ from agentlab.errors import Conflict, SessionBusy, UserError
 from agentlab.events import Draft, Event, resolve
 from agentlab.faults.arming import Arming
 from agentlab.faults.spec import fault_from_json
+from agentlab.harness import queueing
 from agentlab.harness.baseline import baseline, changed_sources
 from agentlab.harness.lazymodel import LazyModel
 from agentlab.harness.loop import run as run_loop
@@ -27,6 +28,8 @@ from agentlab.harness.wake import Loaded, load, opening, wake_reason
 from agentlab.ids import RandomIds
 from agentlab.keeperlink import KeeperLink, KeeperSpawner
 from agentlab.log.store import ParquetStore
+from agentlab.pool.folder import PoolFolder
+from agentlab.pool.queue import SessionQueue
 from agentlab.ports import Blobs, Log
 from agentlab.session.commands import Command, Rest
 from agentlab.session.decide import Run
@@ -59,7 +62,9 @@ class Incarnation:
     def run(self) -> str:
         """Drive the session until it rests. Between single steps the harness stays and waits for the next one."""
         while True:
+            queueing.enter(self.rig)
             why = run_loop(self.rig, self._before)
+            queueing.leave(self.rig)
             if not (why == "paused" and self.rig.state.control.reason == "step" and self._resumed()):
                 return why
 
@@ -207,8 +212,7 @@ def assemble(
     if link is not None:
         _tell(link, recorder)
     if arming is not None:
-        # One that is being provisioned is on no record yet, and dies all the same.
-        arming.watch(lambda: getattr(rig.sandboxes, "started", None) or rig.state.sandbox.record)
+        arming.watch(lambda: rig.state.sandbox.record)
         arming.add([fault_from_json(f) for f in rig.state.faults])
     return Incarnation(rig, arming, close)
 
@@ -243,8 +247,14 @@ def _rig(
         clock=clock,
         ids=RandomIds(),
         execution_for=lambda invocation: execution_for(invocation, dump),
+        queue=_queue(lab, log.session_id, owner, clock),
     )
     return rig, toolhost.close
+
+
+def _queue(lab: Path, session_id: str, keeper: Mapping[str, Any] | None, clock: Clock) -> SessionQueue:
+    ids = RandomIds()
+    return SessionQueue(PoolFolder(lab, clock, ids).journal, session_id, process.identify(), keeper, clock, ids)
 
 
 def _folder(lab: Path) -> str:

@@ -12,7 +12,7 @@ from agentlab.errors import SandboxGone
 from agentlab.events import Event, Fixed, FixedList, resolve
 from agentlab.harness.recorder import Recorder
 from agentlab.ids import Ids
-from agentlab.ports import Blobs, Execution, Log, Model, Sandbox, Sandboxes, ToolHost, ToolInvocation
+from agentlab.ports import Blobs, Execution, Log, Model, Queue, Sandbox, Sandboxes, ToolHost, ToolInvocation
 from agentlab.session.decide import Run
 from agentlab.session.state import Call, State
 
@@ -33,6 +33,7 @@ class Rig:
     clock: Clock
     ids: Ids
     execution_for: Callable[[ToolInvocation], Execution]
+    queue: Queue | None = None
     on_text: Callable[[str], None] | None = None
     sandbox: Sandbox | None = None
     events: dict[int, Event] = field(default_factory=dict)

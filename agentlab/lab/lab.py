@@ -13,6 +13,7 @@ from agentlab.events import Draft
 from agentlab.faults.spec import Fault, parse_faults
 from agentlab.ids import Ids, RandomIds
 from agentlab.lab.accepting import accept
+from agentlab.lab.queue import LabQueue
 from agentlab.lab.session import Session
 from agentlab.lab.status import Status, damaged
 from agentlab.log.store import ParquetStore
@@ -30,14 +31,21 @@ DEFAULT = Path("lab")
 class Lab:
     """A folder of sessions.
 
-    Opening, listing and reading a lab never runs anything from it, whoever made it.
+    Opening, listing and reading a lab never runs anything from it, whoever made it. ``max_sessions`` is how many of
+    its sessions run at once; the rest wait in a queue. It is kept in the lab, for every process that uses it.
 
     Raises:
         BadLab: the path is a file, can not be written, or the disk is full.
+        BadDefinition: ``max_sessions`` is no number from 1 on.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str] = DEFAULT, *, clock: Clock | None = None, ids: Ids | None = None
+        self,
+        path: str | os.PathLike[str] = DEFAULT,
+        *,
+        max_sessions: int | None = None,
+        clock: Clock | None = None,
+        ids: Ids | None = None,
     ) -> None:
         try:
             self.path = Path(path).expanduser().absolute()
@@ -53,6 +61,9 @@ class Lab:
         self._supervisor: Supervisor | None = None
         self._query: Query | None = None
         self._sessions: dict[str, Session] = {}
+        self.queue = LabQueue(self)
+        if max_sessions is not None:
+            self.queue.limit(max_sessions)
 
     @property
     def supervisor(self) -> Supervisor:

@@ -13,6 +13,7 @@ MARKS = {
     "effect_in_doubt": "◍", "sandbox_ready": "□", "sandbox_attached": "□", "sandbox_lost": "✗", "sandbox_restored": "■",
     "execution_rerun": "↻", "snapshot_taken": "▣", "checkpoint_written": "◆", "recovery_started": "♻", "recovery_step": "♻",
     "statement_checked": "♻", "recovery_completed": "♻", "session_paused": "‖", "session_ended": "■", "question_asked": "?",
+    "session_queued": "…", "session_admitted": "▸",
 }  # fmt: skip
 """One mark for each kind that a person looks for; other kinds get a dot."""
 
@@ -55,6 +56,7 @@ def _other(event: Event) -> str:
         "session_paused": ("reason", "detail"), "session_ended": ("outcome",), "question_asked": ("question",),
         "task_validated": ("satisfied",), "model_error": ("kind", "will_retry"), "baseline_changed": ("fields",),
         "snapshot_taken": ("files",), "session_started": (), "plan_set": ("source",),
+        "session_queued": ("place",), "session_admitted": ("place",),
     }  # fmt: skip
     if event.type == "session_started":
         return str(p["input"].get("task", ""))

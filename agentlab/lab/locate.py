@@ -60,10 +60,13 @@ def locate(
     now_us: int,
     last: Event | None,
     rest: Event | None = None,
+    queue: tuple[str, ...] = (),
 ) -> Located:
     """The finding for a state. ``before`` is the newest decision or result, ``error`` the newest error event, ``rest``
-    the newest ``session_paused``."""
+    the newest ``session_paused``; ``queue`` says how the lab's queue stands."""
     condition, evidence, following = _condition(state, definition, now_us)
+    if state.control.queued and condition in ("waiting_in_queue", "harness_dead", "paused"):
+        evidence = (*evidence, *queue)
     detail = rest.payload.get("detail") if rest is not None and state.control.status == "paused" else None
     if detail:
         evidence = (*evidence, f"in detail: {detail}")
@@ -102,8 +105,6 @@ def _condition(state: State, definition: Definition, now_us: int) -> _Finding:
     if control.status == "paused":
         if control.reason == "budget":
             return "waiting_for_budget", ("session_paused says budget",), "extend the budget, then wake"
-        if control.reason == "queue":
-            return "waiting_in_queue", ("session_paused says queue",), "wait for a free place"
         return "paused", (f"session_paused says {control.reason}",), "wake it"
     if not state.incarnation and control.pause_id:
         return (
@@ -148,6 +149,9 @@ def _driven(state: State, definition: Definition, now_us: int) -> _Finding:
         )
     if stopped:
         return "no_progress", (living,), "continue or kill the harness"
+    if state.control.queued:
+        said = f"event {state.control.queued_seq} (session_queued) says place {state.control.queued}"
+        return "waiting_in_queue", (said, living), "wait for a free place, or raise the lab's max_sessions"
     if state.model.request_id:
         return (
             "waiting_for_model",

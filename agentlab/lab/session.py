@@ -102,7 +102,10 @@ class Session:
                 error = event
             if event.type == "session_paused":
                 rest = event
-        return locate(self.state, self.definition, before, error, self.lab.clock.now_us(), last, rest)
+        return locate(self.state, self.definition, before, error, self.lab.clock.now_us(), last, rest, self._queue())
+
+    def _queue(self) -> tuple[str, ...]:
+        return self.lab.queue.evidence(self.id) if self.state.control.queued else ()
 
     def verify(self) -> Head:
         """Check every row's hash from the first on, and every blob that a row names; the verified head.
@@ -321,6 +324,8 @@ class Session:
             process.await_death(record)
             if not restart and self.lab.supervisor.alive(self.id):
                 self.lab.supervisor.wait_exit(self.id, timeout=5.0)  # a wake right after this must not find it busy
+            if not restart:
+                self.lab.queue.rest(self.id)
         else:
             from agentlab.sandbox.killing import kill_sandbox
 

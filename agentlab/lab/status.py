@@ -17,8 +17,9 @@ from agentlab.session.state import State
 class Status:
     """A session's status in one row.
 
-    ``status``: *new*, *running*, *paused*, *waiting* (for a person), *completed*, *failed*, *crashed* (its harness
-    is gone; it can be woken) or *unknown* (driven on another host). ``step`` is the id of the step in progress.
+    ``status``: *new*, *running*, *queued* (waits for a place to run in), *paused*, *waiting* (for a person),
+    *completed*, *failed*, *crashed* (its harness is gone; it can be woken) or *unknown* (driven on another host).
+    ``step`` is the id of the step in progress.
     """
 
     session_id: str
@@ -62,6 +63,8 @@ def status_of(state: State) -> Status:
             word, reason = "crashed", "its harness is gone; wake it"
         elif alive == "dead":  # rested, and since then answered: nothing drives it
             word, reason = "paused", "ready to go on; wake it"
+        elif control.queued:
+            word, reason = "queued", f"place {control.queued}"
     elif word == "waiting":
         reason = str(control.question.get("question", ""))
     return Status(

@@ -38,16 +38,25 @@ _LAB_REFUSES = {
 class ParquetStore:
     """All sessions of the lab at ``lab``; implements :class:`agentlab.ports.LogStore`. Creates nothing by itself.
 
+    ``folder`` is where the logs are: what is no session (a pool) has another one.
+
     Raises:
         BadLab: ``lab`` is a file.
     """
 
-    def __init__(self, lab: str | os.PathLike[str], *, disk: Disk = DISK, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        lab: str | os.PathLike[str],
+        *,
+        disk: Disk = DISK,
+        clock: Clock | None = None,
+        folder: str = "sessions",
+    ) -> None:
         self.lab = os.path.abspath(os.fspath(lab))
         if os.path.exists(self.lab) and not os.path.isdir(self.lab):
             raise BadLab(f"{self.lab} is a file; a lab is a folder: choose another path")
         self._disk, self._clock = disk, clock
-        self._sessions = os.path.join(self.lab, "sessions")
+        self._sessions = os.path.join(self.lab, folder)
         self._blobs = BlobFolder(os.path.join(self.lab, "blobs"), disk)
 
     @property

@@ -96,11 +96,11 @@ _LINE = "1px solid rgba(128,128,128,.35)"
 _CELL = f"padding:3px 12px 3px 0;text-align:left;vertical-align:top;border-bottom:{_LINE};white-space:normal"
 _COLOURS = {
     "completed": "#009e73", "running": "#0072b2", "paused": "#e69f00", "waiting": "#cc79a7", "crashed": "#d55e00",
-    "failed": "#d55e00", "new": "#56b4e9", "recovering": "#56b4e9",
+    "failed": "#d55e00", "new": "#56b4e9", "recovering": "#56b4e9", "queued": "#56b4e9",
 }  # fmt: skip
 SIGNS = {
     "completed": "✓", "running": "▶", "paused": "‖", "waiting": "?", "crashed": "✗", "failed": "✗", "new": "○",
-    "recovering": "♻", "unknown": "…",
+    "recovering": "♻", "unknown": "…", "queued": "…",
 }  # fmt: skip
 """One sign for each status, to be told apart without colour."""
 

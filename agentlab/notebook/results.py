@@ -35,6 +35,8 @@ def next_commands(session: Session, status: Status | None = None) -> dict[str, s
     status = status or session.status()
     if status.status == "waiting":
         return _answers(session)
+    if status.status == "queued":
+        return {"%agent queue": "who runs, who waits", "%agent pause": "rest at once; the ticket is kept"}
     if status.status == "running":
         return {
             "%agent status": "look again", "%agent pause": "rest at the next safe point",

@@ -186,7 +186,9 @@ class LabView(Shown):
         return self.lab.path.name if mode() == "plain" else str(self.lab.path)
 
     def _head(self) -> str:
-        return f"{self.sessions} sessions" if self.sessions else NO_SESSIONS
+        limit = self.lab.queue.max_sessions
+        places = "" if limit is None else f", at most {limit} at once"
+        return (f"{self.sessions} sessions" if self.sessions else NO_SESSIONS) + places
 
     def text(self) -> str:
         """The place in lines."""

@@ -48,6 +48,14 @@ class Pause(Command):
 
 
 @dataclass(frozen=True, slots=True)
+class AwaitPlace(Command):
+    """The lab runs as many sessions as it may: wait in the queue until a place is free."""
+
+    io: ClassVar[bool] = True
+    place: int
+
+
+@dataclass(frozen=True, slots=True)
 class End(Command):
     """The task is over: ``completed`` or ``failed``."""
 

@@ -47,6 +47,8 @@ def decide(state: State, run: Run) -> c.Command:
         return c.Restore(control.restore[1], control.restore[0])
     if control.pause_id:
         return _checkpoint(state, run, pausing=True) or c.Pause("requested", control.pause_reason)
+    if control.queued:
+        return c.AwaitPlace(control.queued)
     if state.model.gave_up:
         return _pause(state, run, "model", state.model.gave_up)
     if state.loop.verdict:

@@ -308,6 +308,14 @@ def _session_ended(state: State, event: Event) -> Changes:
     return {"control": evolve(state.control, status="ended", rested=True, reason=outcome, outcome=outcome)}
 
 
+def _session_queued(state: State, event: Event) -> Changes:
+    return {"control": evolve(state.control, queued=event.payload.get("place") or 1, queued_seq=event.seq)}
+
+
+def _session_admitted(state: State, event: Event) -> Changes:
+    return {"control": evolve(state.control, queued=0, queued_seq=0)}
+
+
 # --- inputs --------------------------------------------------------------------------------------------------------
 
 
@@ -463,6 +471,8 @@ HANDLERS: dict[str, Handler] = {
     "budget_settled": _budget_settled,
     "guard_verdict": _guard_verdict,
     "question_asked": _question_asked,
+    "session_queued": _session_queued,
+    "session_admitted": _session_admitted,
     "session_paused": _session_paused,
     "session_ended": _session_ended,
     **WORK_HANDLERS,

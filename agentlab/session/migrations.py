@@ -30,6 +30,8 @@ Migration = Callable[[Stored], Stored]
 
 ADDED_IN_2: Mapping[str, Any] = {
     "calls[].superseded": False,
+    "control.queued": 0,
+    "control.queued_seq": 0,
     "control.restore": None,
     "sandbox.restores": 0,
     "sandbox.stale": False,

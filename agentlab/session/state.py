@@ -211,6 +211,9 @@ class ControlState:
     resume_model: str = ""
     restore: tuple[str, int] | None = None
     """An unanswered request to go back: (id, seq of the checkpoint)."""
+    queued: int = 0
+    """The place in the lab's queue in which the session waits, as of the newest event that says so; 0 when it does not."""
+    queued_seq: int = 0
 
 
 @dataclass(frozen=True, slots=True)

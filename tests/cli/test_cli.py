@@ -190,3 +190,12 @@ def test_bench_measures_what_it_says():
     figures = json.loads(out.stdout)
     wanted = {"append_ratio", "step_growth", "restart_seconds", "simulated_events_per_second"}
     assert wanted <= set(figures) and all(figures[name] > 0 for name in wanted)
+
+
+def test_the_limit_of_sessions(tmp_path):
+    lab = tmp_path / "lab"
+    assert good("lab", "--lab", lab).startswith("no limit")
+    assert good("lab", "--lab", lab, "--max-sessions", "3").startswith("at most 3 sessions at once")
+    assert json.loads(good("lab", "--lab", lab, "--json")) == {"max_sessions": 3, "places": []}
+    assert Lab(lab).queue.max_sessions == 3
+    assert "--max-sessions" in refused("lab", "--lab", lab, "--max-sessions", "0")

@@ -17,6 +17,7 @@ from agentlab.testing.messages_faults import hang
 from agentlab.testing.messages_server import MessagesServer
 
 from . import tasks
+from .owner import Owner
 
 
 @pytest.fixture
@@ -170,11 +171,28 @@ def test_a_pause(lab, gate, until):
     assert session.wake(timeout_s=30).status().status == "completed"
 
 
-def test_a_place_in_a_queue(lab, gate, until):
-    """Whoever has no place rests with the reason *queue*; here the record of it is written by hand."""
-    session = opened_elsewhere(lab, process.identify(), Draft("session_paused", {"reason": "queue"}))
-    found = said(session)
-    assert found.condition == "waiting_in_queue" and "queue" in found.evidence[0]
+def test_a_place_in_a_queue(lab, gate, until, tmp_path):
+    """One session runs under another owner, a second waits for its place; the first dies with its owner."""
+    lab.queue.limit(1)
+    first = lab.create(tasks.task("gate", tools=(tasks.GATED,)), params={"gate": str(gate)})
+    with Owner(lab.path) as owner:
+        owner.start(first.id)
+        until((tmp_path / "gate.reached").exists, what="the first one runs")
+        second = lab.run(tasks.task("measure"), background=True)
+        found = finding(second, until, "waiting_in_queue")
+        evidence = " ".join(found.evidence)
+        assert "place 1 of 1" in evidence and "session_queued" in evidence
+        assert f"1 of 1 places taken: {first.id} (process {first.state.process['pid']}, alive)" in evidence
+        assert second.status().status == "queued" and second.plan().name == "AwaitPlace"
+        assert not any(e.type == "model_request" for e in second.events()), "nothing is spent while it waits"
+        owner.kill(lab)
+    assert second.wait(30).status == "completed"
+    kinds = [e.type for e in second.events()]
+    assert kinds.index("session_queued") < kinds.index("session_admitted") < kinds.index("attempt_started")
+    assert said(first).condition == "harness_dead"
+    gate.touch()
+    assert first.wake(timeout_s=30).status().status == "completed", "and the place is free again for the first"
+    assert lab.queue.places() == []
 
 
 def test_a_harness_of_another_host_is_unknown_and_never_called_dead(lab):

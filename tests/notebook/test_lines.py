@@ -262,3 +262,15 @@ def test_answers(shell):
     assert shell.run("%agent run button").status.status == "waiting"
     assert shell.run("%agent deny --wake because").status.status == "completed"
     assert "no effect in doubt" in shell.complaint("%agent settle nokey done")
+
+
+def test_a_limit_of_sessions_is_kept_in_the_lab():
+    assert "at most" not in str(agent("lab ./limited"))
+    assert "at most 2 at once" in str(agent("lab ./limited --max-sessions 2"))
+    assert al.Lab("limited").queue.max_sessions == 2
+    assert "at most 2 sessions at once" in str(agent("queue"))
+    for wrong in ("0", "-1", "many"):
+        with pytest.raises(UserError, match="--max-sessions"):
+            agent(f"lab --max-sessions {wrong}")
+    agent("lab --max-sessions none")
+    assert al.Lab("limited").queue.max_sessions is None and "no limit" in str(agent("queue"))

@@ -134,7 +134,7 @@ def finish(session: Session, timeout_s: float | None = None) -> RunResult:
 
 def _in_background(session: Session) -> Said:
     deadline = time.monotonic() + _BEGINS_S
-    while time.monotonic() < deadline and session.status().status != "running":
+    while time.monotonic() < deadline and session.status().status not in ("running", "queued"):
         if not session.lab.supervisor.alive(session.id):
             session.wait(0)  # it rests already, or never began: then this says why
             break

@@ -77,7 +77,7 @@ def pause(request: Request) -> object:
     """Pause a running session and wait until it rests."""
     session = request.place.session(request.options.session)
     status = session.status()
-    if status.status != "running":
+    if status.status not in ("running", "queued"):
         raise UserError(f"nothing to pause: {status}")
     session.pause("by hand", now=request.options.now)
     return finish(session)
