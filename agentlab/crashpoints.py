@@ -22,6 +22,7 @@ class CrashPoint(StrEnum):
     CHECKPOINT_LOAD = "checkpoint.load"
     REPLAY = "log.replay"
     COMMIT = "log.commit"  # one append as the harness sees it; detail = the event types in it
+    SEAL = "seal"  # merging the commits of a session that has ended, as a whole
     # log store
     LOG_WRITE = "log.write"  # bytes into the temporary file
     LOG_FSYNC = "log.fsync"
@@ -29,8 +30,10 @@ class CrashPoint(StrEnum):
     LOG_DIRSYNC = "log.dirsync"
     LOG_UNLINK = "log.unlink"
     SEGMENT_WRITE = "segment.write"
+    SEGMENT_FSYNC = "segment.fsync"
     SEGMENT_LINK = "segment.link"
     SEGMENT_DIRSYNC = "segment.dirsync"
+    SEGMENT_UNLINK = "segment.unlink"  # removal of the temporary file of a segment that is in place
     SEGMENT_CLEAN = "segment.clean"  # removal of commits that a segment covers
     BLOB_WRITE = "blob.write"
     BLOB_FSYNC = "blob.fsync"

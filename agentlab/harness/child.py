@@ -21,6 +21,7 @@ from agentlab.errors import AgentlabError, Fenced, UserError
 from agentlab.faults.arming import Arming
 from agentlab.faults.spec import fault_from_json
 from agentlab.harness.assembly import assemble
+from agentlab.harness.sealing import seal_ended
 from agentlab.keeperlink import KeeperLink, death_told
 
 EXIT_FENCED, EXIT_REFUSED, EXIT_FAILED = 4, 5, 6
@@ -50,6 +51,9 @@ def main(argv: list[str] | None = None) -> int:
         return _failed(error, link, EXIT_REFUSED, "refused")
     except AgentlabError as error:
         return _failed(error, None, EXIT_FAILED, "failed")
+    if why == "ended":
+        # Before the goodbye: a harness that dies in here is followed by one that finishes it.
+        seal_ended(Path(options.lab), options.session)
     if link is not None:
         link.done(why)
     return 0

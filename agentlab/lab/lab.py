@@ -14,6 +14,7 @@ from agentlab.faults.spec import Fault, parse_faults
 from agentlab.ids import Ids, RandomIds
 from agentlab.lab.accepting import accept
 from agentlab.lab.queue import LabQueue
+from agentlab.lab.sealing import seal_sessions
 from agentlab.lab.session import Session
 from agentlab.lab.status import Status, damaged
 from agentlab.log.store import ParquetStore
@@ -156,6 +157,15 @@ class Lab:
     def sql(self, text: str, params: Any = None) -> pd.DataFrame:
         """The answer of :meth:`agentlab.query.Query.sql` over this lab."""
         return self.query.sql(text, params)
+
+    def seal(self) -> int:
+        """Merge the small files of every session that has ended; returns how many files were merged.
+
+        A harness does it when its session ends; this finishes what a death or a full disk kept it from. Safe beside
+        anything else that reads or writes the lab, and at every crash point; a session that can not be read is passed
+        over, :meth:`Session.verify` says what is wrong with it.
+        """
+        return seal_sessions(self.store)
 
     def close(self) -> None:
         """End every harness and sandbox that this process started. Sessions stay and can be woken."""

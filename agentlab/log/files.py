@@ -36,7 +36,10 @@ class Points(NamedTuple):
 COMMIT_POINTS = Points(
     CrashPoint.LOG_WRITE, CrashPoint.LOG_FSYNC, CrashPoint.LOG_LINK, CrashPoint.LOG_DIRSYNC, CrashPoint.LOG_UNLINK
 )
-SEGMENT_POINTS = Points(CrashPoint.SEGMENT_WRITE, None, CrashPoint.SEGMENT_LINK, CrashPoint.SEGMENT_DIRSYNC, None)
+SEGMENT_POINTS = Points(
+    CrashPoint.SEGMENT_WRITE, CrashPoint.SEGMENT_FSYNC, CrashPoint.SEGMENT_LINK, CrashPoint.SEGMENT_DIRSYNC,
+    CrashPoint.SEGMENT_UNLINK,
+)  # fmt: skip
 BLOB_POINTS = Points(CrashPoint.BLOB_WRITE, CrashPoint.BLOB_FSYNC, CrashPoint.BLOB_LINK, CrashPoint.BLOB_DIRSYNC, None)
 POINTER_POINTS = Points(CrashPoint.POINTER_WRITE, None, None, None, None)
 

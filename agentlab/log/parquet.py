@@ -265,6 +265,10 @@ class ParquetLog:
         """The newest readable pointers, newest first."""
         return self._pointers.newest()
 
+    def loose(self) -> int:
+        """How many files :meth:`seal` would merge or remove. Lists the folder."""
+        return len(self._commits.starts())
+
     def seal(self) -> int:
         """Merge commits into a segment; raises what :meth:`Segments.seal` raises."""
         return self._segments.seal(self._commits)

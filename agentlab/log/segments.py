@@ -105,7 +105,9 @@ class Segments:
             except FileExistsError:  # another compactor was first; its segment counts
                 self.refresh()
                 continue
+            reach(CrashPoint.SEGMENT_UNLINK, "before", str(start))
             discard(self._disk, tmp)
+            reach(CrashPoint.SEGMENT_UNLINK, "after", str(start))
             covered += len(batch)
             self.refresh()
         self._clean(commits)

@@ -113,12 +113,12 @@ class Sessions:
         return {session.id: session.status() for session in self._by_id.values()}
 
     def close(self) -> None:
-        """The owner is gone: ask every harness to end, and start none."""
+        """The owner is gone: ask every harness to end, and start none. One whose session has ended leaves by itself."""
         self._closing = True
         for session in self._by_id.values():
             if session.restarting:
                 self._cancel_restart(session)
-            if session.harness is not None:
+            if session.harness is not None and session.state != "ended":
                 session.harness.signal_group(signal.SIGTERM)
 
     def kill_all(self) -> None:

@@ -108,13 +108,14 @@ def test_one_damaged_session_hides_no_other(lab):
         lab.run(tasks.task("write"), session_id=name) for name in ("good", "bad", "torn", "empty")
     )
     folders = {s.id: Path(s.log.folder) for s in (good, bad, torn, empty)}
-    newest = sorted((folders["bad"] / "commits").glob("*.parquet"))[-1]
+    for name in folders:
+        lab.supervisor.wait_exit(name, 60)  # it is sealed then
+    newest = Path(bad.log.commit_files()[-1][0])
     newest.write_bytes(b"")
     (folders["torn"] / "session.json").write_text("{")
-    shutil.rmtree(folders["empty"] / "commits")
-    (folders["empty"] / "commits").mkdir()
-    shutil.rmtree(folders["empty"] / "checkpoints")
-    (folders["empty"] / "checkpoints").mkdir()
+    for name in ("commits", "segments", "checkpoints"):
+        shutil.rmtree(folders["empty"] / name)
+        (folders["empty"] / name).mkdir()
     with al.Lab(lab.path) as again:
         found = {s.session_id: s.status for s in again.statuses()}
         assert found == {"good": "completed", "bad": "damaged", "torn": "damaged", "empty": "empty"}
