@@ -1,7 +1,8 @@
 """Which files hold a lab's events now, each event in exactly one of them.
 
-DuckDB gets a list, never a pattern: a pattern would match temporary and foreign files, and read what sealing is
-about to remove twice. A file's footer is looked at once, so that junk is named before it spoils a whole query.
+DuckDB gets a list of segments, never a pattern: a pattern would match temporary and foreign files. Commits that are
+in no segment yet are read by :mod:`agentlab.query.loose`. A segment's footer is looked at once, so that junk is named
+before it spoils a whole query.
 """
 
 from __future__ import annotations
@@ -9,78 +10,98 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentlab.errors import LogCorrupt, UnknownName
-from agentlab.events import Event
 from agentlab.events.codec import decode
 from agentlab.ports import LogStore
+from agentlab.query.loose import Loose, Mark, identity, marks_of
+from agentlab.query.rows import arrow_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """``files`` that DuckDB reads itself, and ``events`` that only this package's reader can bring it."""
+    """``files`` that DuckDB reads itself, ``tables`` of rows that were read for it, ``marks`` found in those."""
 
     files: tuple[str, ...]
-    events: tuple[Event, ...]
+    tables: tuple[pa.Table, ...]
+    marks: tuple[Mark, ...]
+    generation: int
+    """Another number when a session was removed and begun anew: what was known of its paths is no longer true."""
 
 
 @dataclass
 class Lister:
-    """Lists a store's files; remembers open logs and the footers it has seen (files of a log never change)."""
+    """Lists a store's files; remembers open logs and what it has read (files of a log never change)."""
 
     store: LogStore
-    _logs: dict[str, Any] = field(default_factory=dict)
+    _loose: dict[str, Loose] = field(default_factory=dict)
     _escaped: dict[str, bool] = field(default_factory=dict)
+    _generation: int = 0
 
     def listing(self, sessions: Sequence[str] | None) -> Listing:
         """The files of ``sessions``, of all with None.
 
         Raises:
-            FileNotFoundError: a file was sealed away meanwhile; ask again.
+            FileNotFoundError: a segment was removed meanwhile; ask again.
             LogCorrupt: a file that is none of a log; the message names it.
             UnknownName: a session that was named and is not there.
         """
         files: list[str] = []
-        events: list[Event] = []
+        tables: list[pa.Table] = []
+        marks: list[Mark] = []
         for session_id in self.store.sessions() if sessions is None else sessions:
-            log = self._log(session_id, named=sessions is not None)
-            if log is None:
+            found = self._look(session_id, named=sessions is not None)
+            if not isinstance(found, Loose):
+                if found is not None:  # a memory store
+                    events = list(found.replay(1))
+                    tables.append(arrow_rows(events))
+                    marks += marks_of(events)
                 continue
-            if not hasattr(log, "commit_files"):  # a memory store
-                events += log.replay(1)
-                continue
-            for path, _ in self._paths(session_id, log):
+            tables += found.tables
+            marks += found.marks
+            for path in found.segments:
                 if self._is_escaped(path):
-                    events += decode(path)
+                    events = decode(path)
+                    tables.append(arrow_rows(events))
+                    marks += marks_of(events)
                 else:
                     files.append(path)
-        return Listing(tuple(files), tuple(events))
+        return Listing(tuple(files), tuple(tables), tuple(marks), self._generation)
 
     def forget(self) -> None:
         """Look at everything anew with the next listing."""
-        self._logs.clear()
+        self._loose.clear()
         self._escaped.clear()
 
-    def _log(self, session_id: str, named: bool) -> Any:
-        log = self._logs.get(session_id)
-        if log is None:
-            try:
-                log = self._logs[session_id] = self.store.open(session_id)
-            except UnknownName:
-                if named:
-                    raise
-        return log
-
-    def _paths(self, session_id: str, log: Any) -> list[tuple[str, int]]:
+    def _look(self, session_id: str, named: bool) -> Any:
+        """The session's files, looked at now; its log where it has none; None when it is gone."""
+        known = self._loose.get(session_id)
+        if known is not None and identity(known.log) != known.identity:
+            del self._loose[session_id]  # removed, perhaps begun anew
+            self._escaped.clear()
+            self._generation += 1
+            known = None
         try:
-            found: list[tuple[str, int]] = log.commit_files()
-            return found
-        except LogCorrupt:
-            if os.path.isdir(log.folder):
+            if known is None:
+                log = self.store.open(session_id)
+                if not hasattr(log, "commit_files"):
+                    return log
+                known = self._loose[session_id] = Loose(log)
+            known.look()
+        except UnknownName:
+            if named:
                 raise
-            self._logs.pop(session_id, None)  # the whole session was removed
-            return []
+            return None
+        except LogCorrupt:
+            self._loose.pop(session_id, None)
+            if known is None or os.path.isdir(known.log.folder):
+                raise
+            return None
+        return known
 
     def _is_escaped(self, path: str) -> bool:
         found = self._escaped.get(path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import threading
 from collections.abc import Mapping, Sequence
@@ -10,11 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from agentlab.errors import LogCorrupt, UserError
 from agentlab.events.codec import COLUMNS, decode
-from agentlab.log.parquet import COMMITS
 from agentlab.ports import LogStore
 from agentlab.query.files import Lister, Listing
 from agentlab.query.frame import cast, columns_frame, to_pandas
-from agentlab.query.rows import arrow_rows
 from agentlab.query.sql import MACROS, VIEW_SQL
 from agentlab.query.views import VIEWS
 
@@ -47,6 +44,7 @@ class Query:
         self._lock = threading.Lock()
         self._connection: Any = None
         self._restored: dict[str, tuple[tuple[str, int, int], ...]] = {}
+        self._generation = 0
 
     def sql(self, text: str, params: Sequence[Any] | Mapping[str, Any] | None = None) -> pd.DataFrame:
         """The answer as a data frame: times in UTC, text as ``string``, integers as ``Int64``, truth as ``boolean``.
@@ -135,16 +133,12 @@ class Query:
     def _base(self, cursor: Any, listing: Listing) -> None:
         names = ", ".join(column.name for column in COLUMNS)
         parts = []
-        commits = [path for path in listing.files if os.path.basename(os.path.dirname(path)) == COMMITS]
-        sealed = [path for path in listing.files if os.path.basename(os.path.dirname(path)) != COMMITS]
-        if sealed:
-            parts.append(f"SELECT {names} FROM {_read(sealed)}")
-        if commits:
-            # Small, many, and gone once sealed: each is opened once for a query, however often its views look.
-            cursor.execute(f"CREATE TEMP TABLE _commits AS SELECT {names} FROM {_read(commits)}")
-            parts.append(f"SELECT {names} FROM _commits")
-        if listing.events:
-            cursor.register("_loose", arrow_rows(listing.events))
+        if listing.files:
+            parts.append(f"SELECT {names} FROM {_read(listing.files)}")
+        if listing.tables:
+            import pyarrow as pa
+
+            cursor.register("_loose", pa.concat_tables(listing.tables))
             parts.append(f"SELECT {names} FROM _loose")
         if not parts:
             nulls = ", ".join(f"NULL::{_SQL_TYPES[column.kind]} AS {column.name}" for column in COLUMNS)
@@ -153,6 +147,8 @@ class Query:
 
     def _supersede(self, cursor: Any, listing: Listing) -> None:
         """Ranges of superseded events as a table; files never change, so each is searched once."""
+        if listing.generation != self._generation:
+            self._restored, self._generation = {}, listing.generation
         fresh = [path for path in listing.files if path not in self._restored]
         cursor.execute(f"CREATE TEMP TABLE {_MARKS} (session_id VARCHAR, first BIGINT, last BIGINT)")
         if fresh:
@@ -164,11 +160,7 @@ class Query:
             for path, *mark in cursor.fetchall():
                 found[path].append(tuple(mark))
             self._restored.update({path: tuple(marks) for path, marks in found.items()})
-        marks = [mark for path in listing.files for mark in self._restored[path]]
-        for event in listing.events:
-            if event.type == "restored_to":
-                p = event.payload
-                marks.append((event.session_id, int(p["superseded_from"]), int(p["superseded_to"])))
+        marks = [mark for path in listing.files for mark in self._restored[path]] + list(listing.marks)
         if marks:
             cursor.executemany(f"INSERT INTO {_MARKS} VALUES (?, ?, ?)", marks)
 

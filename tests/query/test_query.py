@@ -368,6 +368,43 @@ def test_files_that_vanish_are_listed_anew(tmp_path: Path, monkeypatch: pytest.M
     assert sealed[0] > 0
 
 
+def test_only_what_is_new_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from agentlab.query import loose
+
+    read: list[str] = []
+    plain = loose.decode
+    monkeypatch.setattr(loose, "decode", lambda path: (read.append(Path(path).name), plain(path))[1])
+    story = Story(ParquetStore(tmp_path), "n")
+    query = Query(ParquetStore(tmp_path))
+    for number in range(20):
+        story.call("clean", number)
+        del read[:]
+        assert query.sql("SELECT count(*) AS n FROM events").n[0] == len(story.events)
+    assert read == [
+        f"{seq:012d}.parquet" for seq in range(story.head.seq - 4, story.head.seq + 1) if seq != story.head.seq - 1
+    ]
+    story.log.seal()
+    story.call("clean", 20)
+    assert query.sql("SELECT count(*) AS n FROM events").n[0] == len(story.events)
+
+
+def test_a_session_begun_anew_is_another(tmp_path: Path) -> None:
+    import shutil
+
+    query = Query(ParquetStore(tmp_path))
+    for sealed in (False, True, False):
+        story = Story(ParquetStore(tmp_path), "again")
+        story.call("clean")
+        if sealed:
+            last = story.head.seq
+            back = {"checkpoint_seq": 1, "cursor": 1, "superseded_from": 2, "superseded_to": last, "reason": "r"}
+            story.add(Draft("restored_to", back))
+            story.log.seal()
+        found = query.sql("SELECT count(*) AS n, sum(superseded::INT) AS s FROM events")
+        assert found.n[0] == len(story.events) and bool(found.s[0]) == sealed
+        shutil.rmtree(story.log.folder)
+
+
 def test_wrong_sql_is_a_user_error(tmp_path: Path) -> None:
     Story(ParquetStore(tmp_path), "u")
     query = Query(ParquetStore(tmp_path))
