@@ -116,12 +116,15 @@ def sessions(options: argparse.Namespace) -> int:
 def log(options: argparse.Namespace) -> int:
     """``agentlab log SESSION``"""
     from agentlab.lab.lines import QUIET, event_line
+    from agentlab.session.superseding import is_superseded
 
-    for event in _lab(options).session(options.session).replay(max(1, options.from_seq)):
+    session = _lab(options).session(options.session)
+    gone = session.superseded()
+    for event in session.replay(max(1, options.from_seq)):
         if options.json:
             _print(event.to_json())
         elif options.all or event.type not in QUIET:
-            print(event_line(event))
+            print(event_line(event, is_superseded(event.seq, gone)))
     return 0
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from agentlab.cli import actions
+from agentlab.cli.timetravel import add_verbs as add_timetravel_verbs
 from agentlab.explorer.options import add_arguments as add_explore_options
 from agentlab.pool.words import session_limit
 from agentlab.version import __version__
@@ -79,6 +80,7 @@ def build_parser() -> argparse.ArgumentParser:
     log.add_argument("--from", dest="from_seq", type=int, default=1, metavar="SEQ", help="the first event to show")
     log.add_argument("--all", action="store_true", help="quiet kinds too")
     verb("locate", actions.locate, "say where a session is and what failed", session=True)
+    add_timetravel_verbs(verb)
     verb("verify", actions.verify, "check every row's hash", session=True)
     explore = verb(
         "explore", actions.explore, "kill a task at every crash point, simulated, and judge every end", lab=False

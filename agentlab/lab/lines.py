@@ -14,17 +14,25 @@ MARKS = {
     "execution_rerun": "↻", "snapshot_taken": "▣", "checkpoint_written": "◆", "recovery_started": "♻", "recovery_step": "♻",
     "statement_checked": "♻", "recovery_completed": "♻", "session_paused": "‖", "session_ended": "■", "question_asked": "?",
     "session_queued": "…", "session_admitted": "▸",
+    "restored_to": "⟲", "restore_requested": "⟲", "restore_refused": "⟲",
 }  # fmt: skip
 """One mark for each kind that a person looks for; other kinds get a dot."""
+
+SUPERSEDED = "╳"
+"""The mark of an event that a later ``restored_to`` set aside, whatever its kind."""
 
 QUIET = frozenset({"model_request", "decision", "tool_requested", "attempt_started", "step_validated", "fault_armed"})
 """Kinds left out of a short timeline."""
 
 
-def event_line(event: Event) -> str:
-    """One line: mark, seq, kind, what. Nothing in it changes from run to run but what the run itself did."""
+def event_line(event: Event, superseded: bool = False) -> str:
+    """One line: mark, seq, kind, what. Nothing in it changes from run to run but what the run itself did.
+
+    ``superseded`` marks an event that a return to a checkpoint set aside.
+    """
     what = _what(event)
-    return f"{MARKS.get(event.type, '·')} {event.seq:>4}  {event.type:<18} {what}".rstrip()
+    mark = SUPERSEDED if superseded else MARKS.get(event.type, "·")
+    return f"{mark} {event.seq:>4}  {event.type:<18} {what}".rstrip()
 
 
 def _what(event: Event) -> str:
@@ -57,6 +65,8 @@ def _other(event: Event) -> str:
         "task_validated": ("satisfied",), "model_error": ("kind", "will_retry"), "baseline_changed": ("fields",),
         "snapshot_taken": ("files",), "session_started": (), "plan_set": ("source",),
         "session_queued": ("place",), "session_admitted": ("place",),
+        "restored_to": ("checkpoint_seq", "label", "superseded_to"),
+        "restore_requested": ("checkpoint_seq",), "restore_refused": ("reason",),
     }  # fmt: skip
     if event.type == "session_started":
         return str(p["input"].get("task", ""))

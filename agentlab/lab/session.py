@@ -21,11 +21,13 @@ from agentlab.harness.assembly import definition_of
 from agentlab.harness.redact import Redactor
 from agentlab.harness.trust import require_trust
 from agentlab.harness.wake import checkpoint_state
+from agentlab.lab import timetravel
 from agentlab.lab.checkpoints import Checkpoint, checkpoints_of, find, picture
 from agentlab.lab.inputs import append_input
 from agentlab.lab.locate import Located, locate
 from agentlab.lab.reader import Reader
 from agentlab.lab.status import Status, as_woken, never_accepted, status_of
+from agentlab.lab.timetravel import StateAt
 from agentlab.lab.verifying import verify_session
 from agentlab.log.paths import folder_name
 from agentlab.models.registry import resolve as resolve_model
@@ -34,6 +36,7 @@ from agentlab.sandbox.snapshot import Entry, decode
 from agentlab.session.commands import Command
 from agentlab.session.decide import Run, decide
 from agentlab.session.state import State
+from agentlab.session.superseding import ranges
 from agentlab.supervisor.liveness import ensure_free
 from agentlab.supervisor.liveness import takeover as take_over
 from agentlab.toolhost.outcome import import_root
@@ -90,6 +93,18 @@ class Session:
     def plan(self) -> Command:
         """The next command of the harness, described and not done; of a resting session the first after its wake."""
         return decide(as_woken(self.state, self.lab.clock.now_us()), Run.of(self.definition))
+
+    def at(self, seq: int) -> StateAt:
+        """The session as it was right after event ``seq``: folded anew, nothing is written.
+
+        Raises:
+            UserError: there is no such event.
+        """
+        return timetravel.at(self, seq)
+
+    def superseded(self) -> tuple[tuple[int, int], ...]:
+        """First and last seq of everything that returns to a checkpoint set aside, in order of the log."""
+        return ranges(self.log.replay(1))
 
     def locate(self) -> Located:
         """Where it is, what the step before did, what failed, each with evidence."""
@@ -300,6 +315,19 @@ class Session:
     def checkpoint(self, label: str = "") -> None:
         """Ask for a checkpoint by hand."""
         self.add_input(Draft("checkpoint_requested", {"id": self.lab.ids.new("i"), "label": label}))
+
+    def restore(self, checkpoint: int | str = "newest") -> StateAt:
+        """Ask to go back to a checkpoint (its event number, id, label, or ``newest``); where the session will be again.
+
+        A living harness does it at its next safe point, a resting session at its next wake. The log keeps what came
+        after, marked as superseded; what happened outside and what was spent stays.
+
+        Raises:
+            UnknownName: no such checkpoint.
+            CheckpointError: it does not verify, or a return to an earlier one superseded it.
+            UserError: the session has ended.
+        """
+        return self.at(timetravel.request_restore(self, checkpoint))
 
     def kill(self, target: str = "harness", *, restart: bool = False) -> str:
         """Kill harness or sandbox for real (SIGKILL, start time checked); says what was killed.

@@ -30,6 +30,7 @@ from agentlab.notebook.display import (
 from agentlab.notebook.parsing import VerbParser
 from agentlab.notebook.registry import Verb, all_verbs
 from agentlab.notebook.results import next_commands, where
+from agentlab.session.superseding import is_superseded
 
 
 @dataclass(frozen=True, repr=False)
@@ -128,7 +129,9 @@ class LogView(Shown):
 
     def lines(self) -> list[str]:
         """Every line, in order."""
-        return [stable(event_line(e)) for e in self.events if not (self.quiet and e.type in QUIET)]
+        gone = self.session.superseded()
+        shown = (e for e in self.events if not (self.quiet and e.type in QUIET))
+        return [stable(event_line(e, is_superseded(e.seq, gone))) for e in shown]
 
     def text(self) -> str:
         """The timeline as text, :data:`ROWS` lines of it."""
