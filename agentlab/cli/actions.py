@@ -60,7 +60,9 @@ def wake(options: argparse.Namespace) -> int:
     """``agentlab wake SESSION``"""
     with _lab(options) as lab:
         session = lab.session(options.session)
-        session.wake(model=options.model, takeover=options.takeover, trust=options.trust, background=True)
+        session.wake(
+            model=options.model, tools=options.tools, takeover=options.takeover, trust=options.trust, background=True
+        )
         return _follow(session, options.json)
 
 

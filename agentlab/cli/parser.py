@@ -71,6 +71,7 @@ def build_parser() -> argparse.ArgumentParser:
     run.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the task")
     wake = verb("wake", actions.wake, "take a session up again after its cursor", session=True)
     wake.add_argument("--model", help="go on under another model")
+    wake.add_argument("--tools", choices=("current",), help="run tools whose source has changed as they are now")
     wake.add_argument("--takeover", action="store_true", help="kill another harness of this session first")
     wake.add_argument("--trust", action="store_true", help="run pickled tools that another owner made")
     lab = verb("lab", actions.lab, "say how many sessions a lab runs at once, or set it; who runs, who waits")

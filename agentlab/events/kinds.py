@@ -111,7 +111,7 @@ _TABLE: tuple[tuple[Class, str, str, str], ...] = (
     ("input", "approval_given", "id question_seq by? note?", "a person approved"),
     ("input", "approval_denied", "id question_seq by? note?", "a person denied"),
     ("input", "pause_requested", "id reason mode by? detail?", "pause at the next safe point, or now"),
-    ("input", "resume_requested", "id by? mode? model? confirm?", "go on after a pause"),
+    ("input", "resume_requested", "id by? mode? model? confirm? tools?", "go on after a pause"),
     ("intent", "question_asked", "question kind options? call_id? key?", "a person is needed; the session waits"),
     ("intent", "session_queued", "pool place?", "the lab runs as many sessions as it may; this one waits"),
     ("fact", "session_admitted", "pool place? waited_s?", "a place is free: the session that waited in the queue goes on"),

@@ -18,6 +18,7 @@ from agentlab.errors import BadDefinition, UnknownName, UserError
 from agentlab.events import Draft, Event, Head, resolve
 from agentlab.faults.spec import Fault
 from agentlab.harness.assembly import definition_of
+from agentlab.harness.baseline import changed_sources
 from agentlab.harness.redact import Redactor
 from agentlab.harness.trust import require_trust
 from agentlab.harness.wake import checkpoint_state
@@ -244,12 +245,16 @@ class Session:
         self,
         *,
         model: str | None = None,
+        tools: str | None = None,
         takeover: bool = False,
         trust: bool = False,
         background: bool = False,
         timeout_s: float | None = None,
     ) -> Session:
         """A harness takes the session up after its cursor; waits until it rests unless ``background``.
+
+        ``tools="current"`` allows the importable tools and validators whose source has changed since the task was
+        accepted to run as they are now; without it such a session pauses with reason ``tools``.
 
         Raises:
             UserError: the session has ended; a question is open; or as :meth:`start`.
@@ -269,8 +274,10 @@ class Session:
             resolve_model(model)
         if not lingers:
             self._permit(takeover, trust)
-        resume = {"id": self.lab.ids.new("i"), "mode": "run", **({"model": model} if model else {})}
-        if state.control.status == "paused" or state.control.pause_id or model:
+        resume: dict[str, Any] = {"id": self.lab.ids.new("i"), "mode": "run", **({"model": model} if model else {})}
+        if tools is not None:
+            resume["tools"] = self._changed_tools(tools)
+        if state.control.status == "paused" or state.control.pause_id or model or tools:
             self.add_input(Draft("resume_requested", resume))
             self._definition = None
         if not lingers:
@@ -278,6 +285,11 @@ class Session:
         if not background:
             self.wait(timeout_s)
         return self
+
+    def _changed_tools(self, tools: str) -> list[str]:
+        if tools != "current":
+            raise BadDefinition(f"tools={tools!r}: only 'current' makes sense, to run changed tools as they are now")
+        return changed_sources(self.definition)
 
     def _lingers(self) -> bool:
         """Whether the harness is alive and waits for its next single step."""

@@ -23,6 +23,9 @@ MAX_LOSSES = 5
 """Losses in a row after which the session pauses: no call is left to blame (a validator, a command run again)."""
 
 
+_LOOK = "look at it, then wake with --tools current (tools='current')"
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """What stays the same while a session runs: its definition, with tools looked up by name."""
@@ -49,6 +52,10 @@ def decide(state: State, run: Run) -> c.Command:
         return _checkpoint(state, run, pausing=True) or c.Pause("requested", control.pause_reason)
     if control.queued:
         return c.AwaitPlace(control.queued)
+    if state.baseline.get("sources_changed"):
+        strange = [name for name in state.baseline["sources_changed"] if name not in control.tools_allowed]
+        if strange:
+            return c.Pause("tools", f"the source of {', '.join(strange)} changed after the task was accepted: {_LOOK}")
     if state.model.gave_up:
         return _pause(state, run, "model", state.model.gave_up)
     if state.loop.verdict:

@@ -362,6 +362,7 @@ def _resume_requested(state: State, event: Event) -> Changes:
         resumed_ts=event.ts,
         resumed_turns=state.turns,
         resume_model=event.payload.get("model") or control.resume_model,
+        tools_allowed=tuple(event.payload.get("tools") or control.tools_allowed),
     )
     model = evolve(state.model, failures=0, gave_up="", waited_s=0.0, not_before_us=0)
     recovery = state.recovery

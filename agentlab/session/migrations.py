@@ -33,6 +33,7 @@ ADDED_IN_2: Mapping[str, Any] = {
     "control.queued": 0,
     "control.queued_seq": 0,
     "control.restore": None,
+    "control.tools_allowed": [],
     "sandbox.restores": 0,
     "sandbox.stale": False,
 }

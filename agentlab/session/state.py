@@ -209,6 +209,8 @@ class ControlState:
     seen: tuple[str, ...] = ()
     """Ids of the newest inputs: each counts once."""
     resume_model: str = ""
+    tools_allowed: tuple[str, ...] = ()
+    """Callables whose source changed after the task was accepted and that somebody allowed as they are now."""
     restore: tuple[str, int] | None = None
     """An unanswered request to go back: (id, seq of the checkpoint)."""
     queued: int = 0

@@ -4,6 +4,9 @@ import subprocess
 import sys
 import textwrap
 
+import pytest
+
+from agentlab.errors import UserError
 from agentlab.lab import Lab
 
 from . import tasks
@@ -46,7 +49,7 @@ def test_a_wake_under_another_model_says_so_and_goes_on(lab):
     assert [e.payload["action"] for e in session.events() if e.type == "decision"][0] == "fail"
 
 
-def test_a_tool_whose_source_changed_is_named_by_the_next_wake(tmp_path):
+def test_a_tool_whose_source_changed_pauses_the_next_wake_until_it_is_allowed(tmp_path):
     module = tmp_path / "my_tools.py"
     module.write_text("def greet(name: str) -> str:\n    return 'hello ' + name\n")
     script = textwrap.dedent(
@@ -70,7 +73,14 @@ def test_a_tool_whose_source_changed_is_named_by_the_next_wake(tmp_path):
     module.write_text("def greet(name: str) -> str:\n    return 'good morning ' + name\n")
     with Lab(tmp_path / "lab") as lab:
         session = lab.session("greeting-1")
-        session.wake()
+        for _ in range(2):
+            session.wake()
+            assert (session.status().status, session.status().reason) == ("paused", "tools")
+        assert "my_tools:greet" in session.state.control.reason + str(session.events()[-1].payload)
+        assert not [e for e in session.events() if e.type == "tool_result"], "nothing of it has run"
+        with pytest.raises(UserError, match="current"):
+            session.wake(tools="old")
+        session.wake(tools="current")
         assert session.status().status == "completed"
         changed = next(e for e in session.events() if e.type == "baseline_changed")
         assert changed.payload["after"]["sources_changed"] == ["my_tools:greet"]
