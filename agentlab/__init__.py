@@ -24,9 +24,11 @@ from agentlab.version import __version__
 if TYPE_CHECKING:
     from agentlab.authoring import Task, register_task, step, tool, validator
     from agentlab.calling import effect_key, task_params
+    from agentlab.comparing import Latencies, compare, fit, sweep
     from agentlab.definition import Limits, PolicySpec
     from agentlab.errors import AgentlabError, UserError
     from agentlab.explorer import explore
+    from agentlab.failures import Bursty, CrashLoop, Deadline, Exponential, Poisson, Times, Weibull
     from agentlab.faults import Fault, parse_fault
     from agentlab.lab import Lab, Session
     from agentlab.models.scripted import ScriptedModel, call, say
@@ -34,22 +36,33 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "AgentlabError": "agentlab.errors",
+    "Bursty": "agentlab.failures",
+    "CrashLoop": "agentlab.failures",
+    "Deadline": "agentlab.failures",
+    "Exponential": "agentlab.failures",
     "Fault": "agentlab.faults",
     "Lab": "agentlab.lab",
+    "Latencies": "agentlab.comparing",
     "Limits": "agentlab.definition",
+    "Poisson": "agentlab.failures",
     "PolicySpec": "agentlab.definition",
     "Resources": "agentlab.ports",
     "ScriptedModel": "agentlab.models.scripted",
     "Session": "agentlab.lab",
     "Task": "agentlab.authoring",
+    "Times": "agentlab.failures",
     "UserError": "agentlab.errors",
+    "Weibull": "agentlab.failures",
     "call": "agentlab.models.scripted",
+    "compare": "agentlab.comparing",
     "effect_key": "agentlab.calling",
     "explore": "agentlab.explorer",
+    "fit": "agentlab.comparing",
     "parse_fault": "agentlab.faults",
     "register_task": "agentlab.authoring",
     "say": "agentlab.models.scripted",
     "step": "agentlab.authoring",
+    "sweep": "agentlab.comparing",
     "task_params": "agentlab.calling",
     "tool": "agentlab.authoring",
     "validator": "agentlab.authoring",
@@ -57,24 +70,35 @@ _HOMES = {
 
 __all__ = [
     "AgentlabError",
+    "Bursty",
+    "CrashLoop",
+    "Deadline",
+    "Exponential",
     "Fault",
     "Lab",
+    "Latencies",
     "Limits",
+    "Poisson",
     "PolicySpec",
     "Resources",
     "ScriptedModel",
     "Session",
     "Task",
+    "Times",
     "UserError",
+    "Weibull",
     "__version__",
     "call",
+    "compare",
     "effect_key",
     "explore",
+    "fit",
     "load_ipython_extension",
     "parse_fault",
     "register_task",
     "say",
     "step",
+    "sweep",
     "task_params",
     "tool",
     "unload_ipython_extension",

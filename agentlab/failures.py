@@ -1,7 +1,7 @@
 """Failure processes: when crashes strike, as frozen specs with sampling that a seed decides.
 
 Times are seconds of wall time since the start of a run; gaps between crashes are independent of each other
-(renewal processes) and do not know what the run is doing. ``mtbf_s`` is the mean gap. The same seed gives the same
+(renewal processes) and do not know what the run is doing. ``mtbf`` is the mean gap in seconds. The same seed gives the same
 crashes whatever the policy, so that policies are compared pairwise.
 """
 
@@ -59,14 +59,14 @@ class Renewal(Process):
 class Exponential(Renewal):
     """Crashes at a constant rate (a Poisson process): what Young's and Daly's formulas assume."""
 
-    mtbf_s: float
+    mtbf: float
     kind: ClassVar[str] = "exponential"
 
     def __post_init__(self) -> None:
-        _positive(self.kind, mtbf_s=self.mtbf_s)
+        _positive(self.kind, mtbf=self.mtbf)
 
     def gap(self, rng: random.Random) -> float:
-        return -self.mtbf_s * math.log1p(-rng.random())
+        return -self.mtbf * math.log1p(-rng.random())
 
 
 Poisson = Exponential
@@ -76,15 +76,15 @@ Poisson = Exponential
 class Weibull(Renewal):
     """Gaps with a rate that falls (shape under 1: crashes come together) or grows (over 1: wear) since the last crash."""
 
-    mtbf_s: float
+    mtbf: float
     shape: float
     kind: ClassVar[str] = "weibull"
 
     def __post_init__(self) -> None:
-        _positive(self.kind, mtbf_s=self.mtbf_s, shape=self.shape)
+        _positive(self.kind, mtbf=self.mtbf, shape=self.shape)
 
     def gap(self, rng: random.Random) -> float:
-        scale = self.mtbf_s / math.gamma(1 + 1 / self.shape)
+        scale = self.mtbf / math.gamma(1 + 1 / self.shape)
         return scale * math.pow(-math.log1p(-rng.random()), 1 / self.shape)
 
 
@@ -92,25 +92,25 @@ class Weibull(Renewal):
 class Bursty(Renewal):
     """Crashes in bursts: a ``burst_fraction`` of gaps has the short mean ``burst_mean_s``, the others a long one.
 
-    The long mean is such that all gaps together have the mean ``mtbf_s``; both are exponential.
+    The long mean is such that all gaps together have the mean ``mtbf``; both are exponential.
     """
 
-    mtbf_s: float
+    mtbf: float
     burst_fraction: float = 0.7
     burst_mean_s: float = 60.0
     kind: ClassVar[str] = "bursty"
 
     def __post_init__(self) -> None:
-        _positive(self.kind, mtbf_s=self.mtbf_s, burst_mean_s=self.burst_mean_s)
+        _positive(self.kind, mtbf=self.mtbf, burst_mean_s=self.burst_mean_s)
         if not 0 <= self.burst_fraction < 1:
             raise BadDefinition(f"burst_fraction is at least 0 and under 1, not {self.burst_fraction!r}")
-        if self.burst_fraction * self.burst_mean_s >= self.mtbf_s:
+        if self.burst_fraction * self.burst_mean_s >= self.mtbf:
             raise BadDefinition("the gaps inside bursts are too long for that mean time between failures")
 
     @property
     def quiet_mean_s(self) -> float:
         """Mean of the gaps outside bursts, seconds."""
-        return (self.mtbf_s - self.burst_fraction * self.burst_mean_s) / (1 - self.burst_fraction)
+        return (self.mtbf - self.burst_fraction * self.burst_mean_s) / (1 - self.burst_fraction)
 
     def gap(self, rng: random.Random) -> float:
         mean = self.burst_mean_s if rng.random() < self.burst_fraction else self.quiet_mean_s

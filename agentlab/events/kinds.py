@@ -119,8 +119,10 @@ _TABLE: tuple[tuple[Class, str, str, str], ...] = (
     ("intent", "session_ended", "outcome result totals steps", "the task is finished, failed or cancelled"),
     # faults and deaths
     ("input", "fault_armed", "id schedule seed?", "a schedule of faults is in force"),
-    ("input", "fault_injected", "id fault target action point?", "an injected fault struck, to be told from real ones"),
+    ("input", "fault_injected", "id fault target action point? at_us?", "an injected fault struck, to be told from real ones"),
     ("input", "harness_died", "id incarnation pid signal? exit_code? detail?", "a harness was found dead"),
+    # experiments
+    ("fact", "run_recorded", "condition values row seed? number? error?", "one run of a sweep is over, with what was measured"),
     ("input", "note_added", "id text by?", "a remark for readers of the log"),
     # a lab's pool (in a log of its own)
     ("input", "pool_limited", "id max_sessions by?", "how many sessions the lab runs at once; none for no limit"),

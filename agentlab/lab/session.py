@@ -232,6 +232,10 @@ class Session:
     def _permit(self, takeover: bool, trust: bool) -> None:
         """Refuse a start that trust or another harness forbids; nothing has been written then."""
         _, started = definition_of(self.log, self.lab.store.blobs, self.state)
+        if "plan_digest" in started["input"]:
+            raise UserError(
+                f"session {self.id!r} is an experiment: the call that began it (compare, sweep) goes on with it"
+            )
         require_trust(started, self.lab.store.blobs, trust)
         state = self.state
         if not state.incarnation or not state.process or state.control.status == "ended":

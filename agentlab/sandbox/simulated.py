@@ -69,6 +69,11 @@ class SimulatedSandboxes:
         """Ids of the sandboxes that live."""
         return [name for name, box in self._boxes.items() if box.alive]
 
+    def living(self, sandbox_id: str) -> bool:
+        """Whether that sandbox lives."""
+        box = self._boxes.get(sandbox_id)
+        return box is not None and box.alive
+
     def kill(self, sandbox_id: str) -> bool:
         """Death of a sandbox: its workspace and untaken results are gone. Whether it was alive."""
         box = self._boxes.get(sandbox_id)

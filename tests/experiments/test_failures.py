@@ -109,4 +109,4 @@ def test_unknown_names_are_refused():
     with pytest.raises(UnknownName):
         from_json({"kind": "poison"})
     with pytest.raises(UnknownName):
-        from_json({"kind": "weibull", "mtbf_s": 60, "scale": 2})
+        from_json({"kind": "weibull", "mtbf": 60, "scale": 2})

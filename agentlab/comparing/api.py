@@ -1,0 +1,192 @@
+"""``al.compare``: one task under several checkpoint policies and schemes, with numbers one can trust."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from agentlab.comparing.compared import Compared
+from agentlab.comparing.conditions import Condition, Plan, policies_of, policy_conditions, spec_of
+from agentlab.comparing.engine import conduct
+from agentlab.comparing.frames import run_frame, sorted_runs
+from agentlab.comparing.histories import events_of, measured_latencies
+from agentlab.comparing.latencies import Latencies
+from agentlab.comparing.outside import outside_of
+from agentlab.comparing.running import Runner
+from agentlab.comparing.simulating import Crashes
+from agentlab.comparing.summary import summarise
+from agentlab.definition import PolicySpec
+from agentlab.errors import BadDefinition, UnknownName
+from agentlab.events import canonical, digest, plain
+from agentlab.explorer.subject import Subject
+from agentlab.failures import Exponential, Process
+from agentlab.lab import Lab, Session
+
+if TYPE_CHECKING:
+    from agentlab.authoring import Task
+
+Mode = Literal["simulated", "real", "what-if"]
+MODES = ("simulated", "real", "what-if")
+LIMIT_S = 600.0
+"""Seconds after which a real run is ended and counts as unfinished."""
+
+
+def compare(
+    task: str | Task | Session,
+    policies: Iterable[str | PolicySpec] | str | PolicySpec = ("default",),
+    schemes: Sequence[str] = ("hybrid",),
+    faults: Process | float | None = None,
+    seeds: Iterable[int] | int = range(20),
+    *,
+    mode: Mode = "simulated",
+    executor: Executor | None = None,
+    baseline: str | None = None,
+    target: str = "both",
+    latencies: Latencies | None = None,
+    lab: Lab | None = None,
+    name: str | None = None,
+    model: Any = None,
+    limit_s: float | None = None,
+    restart_s: float | None = None,
+    checkpoint_s: float | None = None,
+    progress: Any = True,
+    **overrides: Any,
+) -> Compared:
+    """Run ``task`` under every policy and scheme, with the same crashes for each by seed, and say what that costs.
+
+    Returns an object with ``frame`` (one row per run, columns :data:`agentlab.experiments.columns.RUN_COLUMNS`) and
+    ``summary``; it shows itself with a recommendation and a plot, and unpacks into the two.
+
+    Args:
+        task: a task or its name; for *what-if* a session that was recorded.
+        policies: in their short forms; ``every=1,5,20`` is three. The first is the baseline unless ``baseline`` names one.
+        schemes: what a recovery rests on: ``hybrid``, ``events``, ``snapshot``.
+        faults: a failure process (``al.Poisson(mtbf=60)``, ``al.Weibull`` …), a number for a mean time between failures
+            in seconds, or None for no crash.
+        seeds: seeds, or how many.
+        mode: *simulated* runs the same harness over memory and a clock of its own, *real* runs child processes and kills
+            them (SIGKILL), *what-if* replays the timing of a recorded session without any model.
+        executor: any :class:`concurrent.futures.Executor`; processes of this machine without one.
+        target: what a crash kills: ``both`` harness and sandbox (a machine), the ``harness`` or the ``sandbox``.
+        latencies: of simulated runs; measured in ``lab`` where that has sessions of the task, else assumed.
+        lab: keeps the experiment as a session, so that one that was killed goes on where it was; real runs are kept below
+            its folder. Without it nothing is kept.
+        name: the experiment's session; by default an unfinished one of the same plan, or a new one.
+        model: another model than the task's.
+        limit_s: a run is ended after so long, seconds on its own clock.
+        restart_s, checkpoint_s: of what-if replays; measured in the session where it has any.
+        progress: True, False, or a callable that gets a :class:`agentlab.comparing.progress.Progress`.
+        overrides: other fields of the task (``params``, ``limits``, ``guard`` …).
+
+    Raises:
+        UserError: whatever can not be run as asked; nothing was run then.
+    """
+    if mode not in MODES:
+        raise UnknownName("mode", str(mode), MODES)
+    process = Exponential(float(faults)) if isinstance(faults, (int, float)) else faults
+    crashes = Crashes(process, target)
+    mtbf_s = getattr(process, "mtbf", getattr(process, "period_s", None))
+    conditions = policy_conditions(policies_of(policies), tuple(schemes), mtbf_s)
+    numbers = tuple(range(seeds)) if isinstance(seeds, int) else tuple(int(seed) for seed in seeds)
+    _known(baseline, conditions)
+    with _home(lab) as home:
+        about: dict[str, Any] = {"mode": mode, "faults": process.to_json() if process else None, "target": target}
+        remarks: list[str] = []
+        if mode == "what-if":
+            runner, subject = _replayed(task, crashes, home, checkpoint_s, restart_s, about, remarks)
+            outside: Any = outside_of(None, {}, home.path)
+        else:
+            given = _task(task, mode)
+            subject = given.name
+            about |= _identity(given, model, overrides, conditions[0])
+            outside = outside_of(given if mode == "real" else None, overrides, home.path)
+        with outside as changed:
+            if mode == "simulated":
+                drawn = latencies or measured_latencies(lab, subject)
+                about["latencies"] = drawn.source
+                remarks.append(f"Simulated; latencies {drawn.source}.")
+                from agentlab.comparing.runners import SimulatedRunner
+
+                runner = SimulatedRunner(given, crashes, drawn, model, overrides, limit_s or 1e9)
+            elif mode == "real":
+                from agentlab.comparing.real import RealRunner
+
+                remarks.append("Real processes, killed with SIGKILL.")
+                runner = RealRunner(given, crashes, home.path / "runs", model, changed, limit_s or LIMIT_S)
+            plan = Plan("compare", subject, conditions, numbers, about)
+            recording = conduct(plan, runner, home, name=name, executor=executor, progress=progress)
+        frame = sorted_runs(run_frame(recording.results(), mode, mtbf_s), [c.name for c in conditions])
+    title = f"{subject}: {len(conditions)} conditions, {len(numbers)} seeds, {_crashes(process, target)} ({mode})"
+    return Compared(
+        title, frame, summarise(frame, baseline), recording.session_id if lab is not None else "", tuple(remarks)
+    )
+
+
+@contextmanager
+def _home(lab: Lab | None) -> Iterator[Lab]:
+    """The lab that keeps the experiment; without one a temporary lab that is gone afterwards."""
+    if lab is not None:
+        yield lab
+        return
+    folder = tempfile.mkdtemp(prefix="agentlab-compare-")
+    try:
+        with Lab(Path(folder, "lab")) as made:
+            yield made
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _task(task: Any, mode: str) -> Task:
+    from agentlab import authoring
+
+    if isinstance(task, Session):
+        raise BadDefinition(
+            f"mode {mode} runs a task: give its name or the task itself; a recorded session is for what-if"
+        )
+    return authoring.task(task) if isinstance(task, str) else task
+
+
+def _identity(task: Any, model: Any, overrides: Mapping[str, Any], first: Condition) -> dict[str, Any]:
+    """What results depend on besides the conditions; defining the task here finds its mistakes before anything runs."""
+    definition = Subject(task, model, policy=spec_of(first), scheme=first.values["scheme"], **overrides).definition
+    data = {k: v for k, v in definition.to_json().items() if k not in ("policy", "scheme")}
+    return {"definition": digest(canonical(plain(data))), "model": definition.model}
+
+
+def _known(baseline: str | None, conditions: Sequence[Condition]) -> None:
+    names = [condition.name for condition in conditions]
+    if baseline is not None and baseline not in names:
+        raise UnknownName("baseline", baseline, names)
+
+
+def _replayed(
+    task: Any, crashes: Crashes, lab: Lab, checkpoint_s: float | None, restart_s: float | None,
+    about: dict[str, Any], remarks: list[str],
+) -> tuple[Runner, str]:  # fmt: skip
+    from agentlab.comparing.replaying import ReplayRunner
+
+    session_id, events = events_of(task, lab)
+    runner = ReplayRunner(events, crashes, checkpoint_s, restart_s)
+    about |= {"session": session_id, "head": events[-1].hash, "costs": runner.to_json()}
+    remarks.append(
+        f"Replayed from {session_id}: {runner.track.work_s:.3g} s of work in {runner.track.end} spans, {runner.checkpoint_s:.3g} s"
+        f" for a checkpoint, {runner.restart_s:.3g} s for a restart."
+    )
+    return runner, session_id
+
+
+def _crashes(process: Process | None, target: str) -> str:
+    if process is None:
+        return "no crash"
+    numbers = ", ".join(
+        f"{k} {v:g}" if isinstance(v, (int, float)) else f"{k} {v}"
+        for k, v in process.to_json().items()
+        if k not in ("kind", "times_s") and v is not None
+    )
+    what = {"both": "harness and sandbox", "harness": "harness", "sandbox": "sandbox"}[target]
+    return f"{process.kind} crashes of the {what}" + (f" ({numbers})" if numbers else "")
