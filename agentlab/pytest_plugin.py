@@ -30,10 +30,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Kept schedules are tests."""
-    if file_path.name.endswith(SUFFIX):
+    if file_path.name.endswith(SUFFIX) and _ours(file_path):
         collected: pytest.Collector = ScheduleFile.from_parent(parent, path=file_path)
         return collected
     return None
+
+
+def _ours(path: Path) -> bool:
+    """Whether a file looks like a kept schedule: other tools may use the same ending."""
+    try:
+        head = path.read_text(encoding="utf-8")[:10_000]
+    except (OSError, UnicodeDecodeError):
+        return False
+    return '"invariant"' in head and '"schedule"' in head
 
 
 class ScheduleFile(pytest.File):

@@ -166,6 +166,15 @@ def bench(options: argparse.Namespace) -> int:
 
 def explore(options: argparse.Namespace) -> int:
     """``agentlab explore TASK``"""
-    from agentlab.explorer.command import run_explore
+    from agentlab.explorer.command import run_explore, show
 
-    return run_explore(options)
+    if not options.real:
+        return run_explore(options)
+    from agentlab.explorer.api import task_named
+    from agentlab.lab.exploring import explore_real
+
+    report = explore_real(
+        task_named(options.task), seed=options.seed, count=options.count, pairs=options.pairs, budget_s=options.budget
+    )
+    show(options, report.to_json(), report.lines)
+    return 0 if report.clean else 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from importlib import import_module
@@ -13,7 +14,7 @@ from agentlab import authoring
 from agentlab.errors import BadDefinition, UnknownName
 from agentlab.events import Head
 from agentlab.explorer.driving import drive
-from agentlab.explorer.exploring import ENOUGH, FENCED, Explorer, play, stage
+from agentlab.explorer.exploring import ENOUGH, ZOMBIES, Explorer, late, play, stage
 from agentlab.explorer.judging import judge
 from agentlab.explorer.report import Report
 from agentlab.explorer.schedule import Schedule, Strike, parse_schedule
@@ -59,6 +60,7 @@ def explore(
     seed: int = 0,
     merge: bool = True,
     time_limit_s: float = float("inf"),
+    budget_s: float | None = None,
     keep: str | Path | None = None,
     stop_after: int = ENOUGH,
     model: Any = None,
@@ -77,7 +79,7 @@ def explore(
     began = time.monotonic()
     subject = subject_of(task, model, **overrides)
     folder = Path(keep) if keep is not None else None
-    deadline = began + time_limit_s
+    deadline = began + min(time_limit_s, float("inf") if budget_s is None else budget_s)
     explorer = Explorer(
         subject, depth=2 if pairs else 1, merge=merge, deadline=deadline, folder=folder, stop_after=stop_after
     )
@@ -85,6 +87,8 @@ def explore(
         explorer.undisturbed()
         if explorer.report.clean:
             explorer.systematic()
+        if budget_s is not None:
+            seconds = max(seconds, began + budget_s - time.monotonic())
         if seconds > 0:
             explorer.at_random(seed, seconds)
     explorer.report.seconds = time.monotonic() - began
@@ -117,6 +121,7 @@ def zombie_drill(task: Any, **overrides: Any) -> Report:
     explorer = Explorer(subject, depth=1)
     with stage(subject):
         explorer.undisturbed()
+        explorer.report.sometimes = Counter(dict.fromkeys(ZOMBIES, 0))
         for visit in explorer.visits:
             world = World.fresh(subject)
             checked = world.log.head()
@@ -126,7 +131,7 @@ def zombie_drill(task: Any, **overrides: Any) -> Report:
             explorer.report.covered["zombie"] += 1
             explorer.report.points |= run.points
             if run.why == "fenced":
-                explorer.report.sometimes[FENCED] += 1
+                explorer.report.sometimes.update(late(run))
             explorer._found(judge(world, run, explorer.base, checked), (strike,))
     explorer.report.seconds = time.monotonic() - began
     return explorer.report
@@ -141,6 +146,8 @@ class Dial:
     schedules: int
     lost_events: int
     worst: int
+    lost_sessions: int
+    """Sessions of which nothing was left, not even the accepted task."""
     violations: int
 
     def to_json(self) -> dict[str, Any]:
@@ -162,10 +169,11 @@ def durability_dial(task: Any, **overrides: Any) -> list[Dial]:
 
 
 def _dial_row(explorer: Explorer, subject: Subject, durability: str, target: str) -> Dial:
-    lost, broken = [], 0
+    lost, gone, broken = [], 0, 0
     for visit in explorer.visits:
         world, runs = play(subject, (Strike(target, visit.point, visit.when, visit.visit),))
         lost.append(sum(run.lost for run in runs))
+        gone += runs[-1].why == "gone"
         found = judge(world, runs[-1], explorer.base, Head(0, ""), power=target == "power")
         broken += bool(found)
-    return Dial(durability, target, len(lost), sum(lost), max(lost, default=0), broken)
+    return Dial(durability, target, len(lost), sum(lost), max(lost, default=0), gone, broken)

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agentlab.explorer.api import durability_dial, explore, replay, zombie_drill
+from agentlab.explorer.api import always_replayed, durability_dial, explore, replay, zombie_drill
+from agentlab.explorer.report import Report
 from agentlab.explorer.schedule import read_schedule
 
 
@@ -18,42 +19,53 @@ def run_explore(options: argparse.Namespace) -> int:
         return _replay(options)
     if options.dial:
         return _dial(options)
-    if options.drill:
-        report = zombie_drill(options.task)
-    else:
-        report = explore(
-            options.task,
-            pairs=not options.single,
-            seconds=options.seconds,
-            seed=options.seed,
-            merge=not options.no_merge,
-            time_limit_s=options.time_limit,
-            keep=Path(options.keep),
-        )
-    _show(options, report.to_json(), report.lines)
+    if options.replayed:
+        return _told(options, always_replayed(options.task))
+    report = explored(options, options.task)
+    show(options, report.to_json(), report.lines)
     return 0 if report.clean else 1
+
+
+def explored(options: argparse.Namespace, task: Any) -> Report:
+    """The exploration, or the drill, that the options ask for."""
+    if options.zombie:
+        return zombie_drill(task)
+    return explore(
+        task,
+        pairs=options.pairs,
+        seconds=options.seconds,
+        seed=options.seed,
+        merge=not options.no_merge,
+        time_limit_s=options.time_limit,
+        budget_s=options.budget,
+        keep=Path(options.keep),
+    )
 
 
 def _replay(options: argparse.Namespace) -> int:
     _, schedule = read_schedule(Path(options.replay))
-    found = replay(options.task, schedule)
+    return _told(options, replay(options.task, schedule))
+
+
+def _told(options: argparse.Namespace, found: list[tuple[str, str]]) -> int:
     shown = [{"invariant": invariant, "message": message} for invariant, message in found]
-    _show(options, shown, lambda: [f"{i}: {m}" for i, m in found] or ["every promise was kept"])
+    show(options, shown, lambda: [f"{i}: {m}" for i, m in found] or ["every promise was kept"])
     return 1 if found else 0
 
 
 def _dial(options: argparse.Namespace) -> int:
     rows = durability_dial(options.task)
-    head = f"{'durability':<12}{'death':<10}{'schedules':>10}{'events lost':>13}{'worst':>7}{'broken':>8}"
-    _show(
+    head = f"{'durability':<12}{'death':<10}{'schedules':>10}{'events lost':>13}{'worst':>7}{'sessions lost':>15}{'broken':>8}"
+    show(
         options,
         [row.to_json() for row in rows],
         lambda: [head, *(
-            f"{r.durability:<12}{r.death:<10}{r.schedules:>10}{r.lost_events:>13}{r.worst:>7}{r.violations:>8}" for r in rows
+            f"{r.durability:<12}{r.death:<10}{r.schedules:>10}{r.lost_events:>13}{r.worst:>7}{r.lost_sessions:>15}"
+            f"{r.violations:>8}" for r in rows
         )],
     )  # fmt: skip
     return 0
 
 
-def _show(options: argparse.Namespace, value: Any, lines: Callable[[], list[str]]) -> None:
+def show(options: argparse.Namespace, value: Any, lines: Callable[[], list[str]]) -> None:
     print(json.dumps(value, ensure_ascii=False) if options.json else "\n".join(lines()))

@@ -16,7 +16,8 @@ from agentlab.explorer.subject import SESSION
 from agentlab.explorer.world import World
 from agentlab.harness.loop import turn
 from agentlab.harness.rig import Rig
-from agentlab.session.commands import End, Rest
+from agentlab.session.commands import AskModel, End, Rest, RunCall
+from agentlab.session.decide import decide
 
 MAX_COMMANDS = 2_000
 MAX_VISITS = 50_000
@@ -36,6 +37,8 @@ class Place:
     visit: int
     world: World | None
     visits: int = 1
+    torn: bool = False
+    """A death at one of these visits leaves a temporary file of an append behind."""
 
     def strike(self, target: str) -> Strike:
         """A strike of ``target`` here."""
@@ -55,6 +58,8 @@ class Run:
     visits: int = 0
     lost: int = 0
     rig: Rig | None = None
+    refused: tuple[str, ...] = ()
+    """Kinds of events that a fenced harness wanted to write and was not allowed to."""
 
 
 Merge = Callable[[World, Rig], bool]
@@ -100,6 +105,7 @@ class Tracer:
             self.run.deaths.append(Place(point, when, visit, self.world.copy()))
         else:
             self.run.deaths[-1].visits += 1
+        self.run.deaths[-1].torn |= self.world.log.torn
         loss = (self.world.touches, self._sandbox_visits, inside)
         if loss == self._loss:
             self.run.losses[-1].visits += 1
@@ -157,6 +163,7 @@ def drive(
         run.why = "died"
     except Fenced:
         run.why = "fenced"
+        run.refused = _refused(run.rig) if run.rig is not None else ()
     except Exception as error:  # whatever it is, a crash must not lead to it
         run.why, run.error = "failed", f"{type(error).__name__}: {error}"
     finally:
@@ -165,6 +172,16 @@ def drive(
     if tracer.replaced is not None:
         _judge_zombie(world, run, tracer.replaced)
     return run
+
+
+def _refused(rig: Rig) -> tuple[str, ...]:
+    """What a fenced harness still wanted to write: what it had staged, or, fenced between commands, what the next begins with."""
+    if rig.recorder._events:
+        return tuple(event.type for event in rig.recorder._events)
+    command = decide(rig.state, rig.run)
+    if isinstance(command, RunCall):
+        return ("effect_pending" if command.effect == "external" else "tool_result",)
+    return ("model_request",) if isinstance(command, AskModel) else ()
 
 
 def _judge_zombie(world: World, run: Run, left: Head) -> None:

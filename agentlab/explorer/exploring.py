@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agentlab import crashpoints
-from agentlab.events import Head
+from agentlab.events import KINDS, Head
 from agentlab.explorer import outbox
 from agentlab.explorer.driving import Place, Run, drive
 from agentlab.explorer.judging import (
@@ -36,6 +36,14 @@ KINDS_SHOWN = 5
 ENOUGH = 50
 """After so many violating schedules the rest adds nothing."""
 FENCED = "a zombie harness was fenced"
+TORN = "a torn temporary file was found"
+LATE = {
+    "a zombie's late append was refused": frozenset(KINDS) - {"model_request", "effect_pending"},
+    "a zombie's late effect was refused": frozenset({"effect_pending"}),
+    "a zombie's late budget charge was refused": frozenset({"model_request", "model_response", "budget_reserved"}),
+}
+"""What a fenced harness still wanted to write: a fact, an effect it was about to register, a reservation or a charge."""
+ZOMBIES = (FENCED, *LATE)
 POWER = "power was lost with events not yet synced"
 
 
@@ -70,7 +78,7 @@ class Explorer:
         self.subject, self.depth, self.merging, self.deadline = subject, depth, merge, deadline
         self.folder, self.stop_after = folder, stop_after
         self.report = Report(subject.name)
-        for name in (*SOMETIMES, INTERRUPTED, FENCED):
+        for name in (*SOMETIMES, INTERRUPTED, TORN, *ZOMBIES):
             self.report.sometimes[name] = 0
         self._seen: list[dict[Key, Tail]] = [{} for _ in range(depth + 1)]
         self.base: Undisturbed
@@ -147,7 +155,7 @@ class Explorer:
         events = list(world.log.replay(checked.seq + 1 if trail else 1))
         report.sometimes.update(reached(events if len(trail) < 2 else list(world.log.replay(1))))
         if run.why == "fenced":
-            report.sometimes[FENCED] += 1
+            report.sometimes.update(late(run))
         if self._found(found, trail) or start is None:
             return []
         return self._children(node, again, run, start, tail)
@@ -174,6 +182,7 @@ class Explorer:
         for place in run.deaths:
             assert place.world is not None
             self._covered(kind, "harness", place.visits)
+            self.report.sometimes[TORN] += place.torn
             out.append(Node(place.world, (*trail, place.strike("harness")), left))
             living = bool(place.world.sandboxes.alive())
             log = place.world.log
@@ -225,6 +234,11 @@ class Explorer:
         if len(schedule) < 1 or not fails(schedule):
             return schedule
         return shrink(schedule, fails)
+
+
+def late(run: Run) -> list[str]:
+    """The ``sometimes`` statements that a fenced run shows."""
+    return [FENCED, *(name for name, kinds in LATE.items() if kinds & set(run.refused))]
 
 
 def _kind(node: Node) -> str:

@@ -5,10 +5,35 @@ from __future__ import annotations
 import argparse
 
 
-def add_arguments(verb: argparse.ArgumentParser) -> None:
-    """The options of the verb."""
+def seconds(text: str) -> float:
+    """A time as ``60s``, ``60`` or ``2m``, in seconds.
+
+    Raises:
+        ValueError: something else.
+    """
+    factor = {"s": 1.0, "m": 60.0}.get(text[-1:], 0.0)
+    return float(text[:-1]) * factor if factor else float(text)
+
+
+def add_arguments(verb: argparse.ArgumentParser, *, pairs: bool = True) -> None:
+    """The options of the verb; ``pairs`` says whether pairs of deaths are explored unless told otherwise."""
     verb.add_argument("task", help="the name of a task, or package.module[:NAME]")
-    verb.add_argument("--single", action="store_true", help="single deaths only, no pairs")
+    chosen = verb.add_mutually_exclusive_group()
+    chosen.add_argument("--single", dest="pairs", action="store_false", help="single deaths only, no pairs")
+    chosen.add_argument(
+        "--pairs", dest="pairs", action="store_true", help="a second death at every point after the first"
+    )
+    verb.set_defaults(pairs=pairs)
+    verb.add_argument(
+        "--budget",
+        type=seconds,
+        metavar="TIME",
+        help="so long in all (60s, 2m); what is left after every schedule goes to random ones",
+    )
+    verb.add_argument(
+        "--real", action="store_true", help="child processes and SIGKILL instead, compared with the simulation"
+    )
+    verb.add_argument("--count", type=int, default=40, metavar="N", help="with --real: how many schedules")
     verb.add_argument("--seconds", type=float, default=0.0, help="then random schedules for so long")
     verb.add_argument("--seed", type=int, default=0, help="the seed of the random schedules")
     verb.add_argument(
@@ -17,5 +42,11 @@ def add_arguments(verb: argparse.ArgumentParser) -> None:
     verb.add_argument("--no-merge", action="store_true", help="run every state to its end, equal ones too")
     verb.add_argument("--keep", default="schedules", metavar="FOLDER", help="where schedules that fail are kept")
     verb.add_argument("--replay", metavar="FILE", help="run one kept schedule instead")
-    verb.add_argument("--drill", action="store_true", help="the zombie drill instead")
+    verb.add_argument(
+        "--zombie",
+        "--drill",
+        action="store_true",
+        help="stop a harness at every point, replace it, continue it: instead",
+    )
+    verb.add_argument("--replayed", action="store_true", help="forget everything after every single command instead")
     verb.add_argument("--dial", action="store_true", help="what each durability setting loses instead")

@@ -212,7 +212,8 @@ def assemble(
     if link is not None:
         _tell(link, recorder)
     if arming is not None:
-        arming.watch(lambda: rig.state.sandbox.record)
+        # One that is being provisioned is on no record yet, and dies all the same.
+        arming.watch(lambda: getattr(rig.sandboxes, "started", None) or rig.state.sandbox.record)
         arming.add([fault_from_json(f) for f in rig.state.faults])
     return Incarnation(rig, arming, close)
 

@@ -130,6 +130,8 @@ class SimulatedWorld:
         self._definitions[session_id] = definition
         recorder = Recorder(log, self.store.blobs, State(hash=GENESIS), 0, self.clock, self.ids, Redactor({}))
         recorder.commit((Draft("session_started", payload),))
+        if definition.durability == "group":
+            log.flush()
 
     def wake(self, session_id: str, *, takeover: bool = False, death: Mapping[str, Any] | None = None) -> Rig:
         """Open an incarnation of a session and put its rig together."""

@@ -132,3 +132,4 @@ def _begin(lab: Lab, log: Log, definition: Definition, given: Mapping[str, Any],
     }
     recorder = Recorder(log, lab.store.blobs, State(hash=GENESIS), 0, lab.clock, lab.ids, redactor)
     recorder.commit((Draft("session_started", payload),))
+    log.flush()  # whoever is told that a task was accepted may rely on it, also where appends share a sync

@@ -30,15 +30,25 @@ class MemoryLog:
         self._synced = 0
         self._sealed = 0
         self._pointers: dict[int, Pointer] = {}
+        self.torn = False
+        """A temporary file stands that no name refers to: whoever dies now leaves it behind, and readers pass over it."""
 
     @property
     def session_id(self) -> str:
         return self._session_id
 
     def append(self, events: Sequence[Event], expected_seq: int) -> None:
-        """See :meth:`agentlab.ports.Log.append`. A crash before ``log.link`` leaves nothing, after it everything."""
+        """See :meth:`agentlab.ports.Log.append`. A crash before ``log.link`` leaves nothing but a torn file, after it everything."""
         commit_id = commit_id_of(events, expected_seq, self._session_id)
-        reach(CrashPoint.LOG_LINK, "before", str(expected_seq))
+        detail, durable = str(expected_seq), self.durability == "disk"
+        reach(CrashPoint.LOG_WRITE, "before", detail)
+        self.torn = True
+        reach(CrashPoint.LOG_WRITE, "after", detail)
+        if durable:
+            reach(CrashPoint.LOG_FSYNC, "before", detail)
+            reach(CrashPoint.LOG_FSYNC, "after", detail)
+        reach(CrashPoint.LOG_LINK, "before", detail)
+        self.torn = False
         if expected_seq > self._length + 1:
             raise hole(self._session_id, expected_seq, self._length)
         if expected_seq <= self._length:
@@ -49,10 +59,13 @@ class MemoryLog:
             self._rows = self._rows[: self._length]
         self._rows.extend(events)
         self._length += len(events)
-        reach(CrashPoint.LOG_LINK, "after", str(expected_seq))
-        if self.durability == "disk":
+        reach(CrashPoint.LOG_LINK, "after", detail)
+        if durable:
+            reach(CrashPoint.LOG_DIRSYNC, "before", detail)
             self._synced = self._length
-            reach(CrashPoint.LOG_DIRSYNC, "after", str(expected_seq))
+            reach(CrashPoint.LOG_DIRSYNC, "after", detail)
+        reach(CrashPoint.LOG_UNLINK, "before", detail)
+        reach(CrashPoint.LOG_UNLINK, "after", detail)
 
     def flush(self) -> None:
         """Everything so far survives a modelled power loss."""

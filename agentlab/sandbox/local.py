@@ -193,6 +193,8 @@ class LocalSandboxes:
         self._lab, self._blobs = os.path.abspath(lab_path), os.path.abspath(blobs_path)
         self._spawner, self._clock, self._owner = spawner, clock, owner
         self._confirm_s, self._grace_s, self._answer_within_s = confirm_within_s, grace_s, answer_within_s
+        self.started: Mapping[str, Any] = {}
+        """The record of the newest sandbox started here, from its first moment on, before any log has it."""
 
     def provision(self, session_id: str, incarnation: int, resources: Resources) -> LocalSandbox:
         """See :meth:`agentlab.ports.Sandboxes.provision`. Folders of the lab's dead sandboxes are removed meanwhile."""
@@ -202,6 +204,7 @@ class LocalSandboxes:
         reach(CrashPoint.SANDBOX_SPAWN, "before", str(record["sandbox_id"]))
         spawned = self._spawn(record)
         record |= spawned.to_json()
+        self.started = record
         reach(CrashPoint.SANDBOX_SPAWN, "after", str(record["sandbox_id"]))
         reap(self._lab)
         try:

@@ -11,7 +11,7 @@ import agentlab as al
 from agentlab.crashpoints import CrashPoint, SimulatedDeath
 from agentlab.explorer import always_replayed, durability_dial, explore, replay, zombie_drill
 from agentlab.explorer.api import subject_of
-from agentlab.explorer.exploring import FENCED, POWER, Explorer, stage
+from agentlab.explorer.exploring import FENCED, LATE, POWER, TORN, Explorer, stage
 from agentlab.explorer.mortal import Life, Mortal
 
 from . import tasks
@@ -57,6 +57,7 @@ def test_what_is_sound_survives_every_single_death_and_every_pair(sound):
 def test_what_must_have_happened_for_this_to_be_evidence_has_happened(sound):
     never = [name for name, count in sound.sometimes.items() if not count and name != "an effect was left in doubt"]
     assert never == []
+    assert sound.sometimes[TORN] > 50
     assert {CrashPoint.EFFECT_VERIFY, CrashPoint.SNAPSHOT_RESTORE, CrashPoint.SANDBOX_ACK} <= sound.points
 
 
@@ -138,6 +139,7 @@ def test_forgetting_everything_after_every_command_changes_nothing():
 def test_the_zombie_drill_fences_at_every_point():
     report = zombie_drill(SOUND)
     assert report.clean and report.sometimes[FENCED] >= 20
+    assert all(report.sometimes[name] for name in LATE), "an append, an effect and a charge of the zombie's were tried"
 
 
 def test_the_durability_dial_loses_nothing_that_was_promised():
@@ -145,6 +147,7 @@ def test_the_durability_dial_loses_nothing_that_was_promised():
     assert all(row.lost_events == 0 for (_, death), row in rows.items() if death == "harness")
     assert rows["disk", "power"].lost_events == 0
     assert 0 < rows["group", "power"].lost_events < rows["process", "power"].lost_events
+    assert rows["group", "power"].lost_sessions == 0 < rows["process", "power"].lost_sessions, "an accepted task stays"
     assert all(row.violations == 0 for row in rows.values())
 
 

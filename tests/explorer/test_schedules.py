@@ -54,18 +54,7 @@ def test_a_kept_schedule_is_a_test_that_fails_until_the_task_is_mended(tmp_path)
         "def test_broken(agent_explorer):\n    agent_explorer.check(broken_no_key.TASK)\n"
         "def test_sound(agent_explorer):\n    agent_explorer.check(sound_delivery.BLIND, pairs=True)\n"
     )
-    run = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "agentlab.pytest_plugin",
-        "-p",
-        "no:cacheprovider",
-        "--rootdir",
-        ".",
-    ]
+    run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", "."]
     first = subprocess.run([*run, "test_mine.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert "1 failed, 1 passed" in first.stdout, first.stdout + first.stderr
     assert "--crash harness@effect.reply" in first.stdout
@@ -76,6 +65,10 @@ def test_a_kept_schedule_is_a_test_that_fails_until_the_task_is_mended(tmp_path)
     kept.write_text(kept.read_text().replace("broken_no_key:TASK", "sound_delivery:BLIND"))
     third = subprocess.run([*run, kept.name], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert "1 passed" in third.stdout, third.stdout + third.stderr
+    foreign = tmp_path / "night.schedule.json"
+    foreign.write_text('{"cron": "0 3 * * *"}')
+    fourth = subprocess.run([*run, foreign.name], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert "no tests" in fourth.stdout + fourth.stderr, "a file of somebody else's is no schedule of ours"
 
 
 def test_a_file_that_is_no_schedule_is_refused(tmp_path):
@@ -94,7 +87,14 @@ def test_the_command_line_explores_and_replays(tmp_path, capsys, monkeypatch):
     assert len(figures["violations"]) == 1 and figures["schedules"]["covered"] > 50
     (kept,) = (tmp_path / "schedules").glob("*.schedule.json")
     assert main(["explore", "agentlab.examples.broken_checkpoint", "--replay", str(kept)]) == 1
-    assert main(["explore", "agentlab.examples.sound_delivery", "--drill"]) == 0
+    assert main(["explore", "agentlab.examples.sound_delivery", "--zombie"]) == 0
+    assert "a zombie's late effect was refused" in capsys.readouterr().out
+    assert main(["explore", "agentlab.examples.sound_delivery", "--replayed"]) == 0
+    assert (
+        main(["explore", "agentlab.examples.sound_delivery", "--single", "--budget", "2s", "--seed", "3", "--json"])
+        == 0
+    )
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["schedules"]["run_by_kind"]["random"] > 5
     assert main(["explore", "agentlab.examples.sound_delivery:BLIND", "--dial"]) == 0
     assert "events lost" in capsys.readouterr().out
     assert main(["explore", "agentlab.examples.sofa"]) == 2

@@ -1,0 +1,51 @@
+"""explore: every crash point tried, and a verdict."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from agentlab.authoring import Task
+from agentlab.errors import UnknownName
+from agentlab.explorer.api import always_replayed, durability_dial, replay, task_named
+from agentlab.explorer.command import explored
+from agentlab.explorer.options import add_arguments
+from agentlab.explorer.schedule import read_schedule
+from agentlab.notebook import place
+from agentlab.notebook.explorations import DialView, ExploreView, KeptView, RealView
+from agentlab.notebook.registry import Request, verb
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    add_arguments(parser, pairs=False)
+
+
+@verb("explore", "kill a task at every crash point, simulated, and judge every end from outside",
+      "%agent explore sales_report --pairs --budget 60s", _arguments)  # fmt: skip
+def explore(request: Request) -> ExploreView | RealView | DialView | KeptView:
+    """Explore a task of a cell, a registered one, or one of a module."""
+    o = request.options
+    task = _task(request)
+    if o.replay:
+        return KeptView(str(task.name), tuple(replay(task, read_schedule(Path(o.replay))[1])))
+    if o.replayed:
+        return KeptView(str(task.name), tuple(always_replayed(task)))
+    if o.dial:
+        return DialView(str(task.name), tuple(durability_dial(task)))
+    if o.real:
+        from agentlab.lab.exploring import explore_real
+
+        return RealView(explore_real(task, seed=o.seed, count=o.count, pairs=o.pairs, budget_s=o.budget))
+    return ExploreView(explored(o, task))
+
+
+def _task(request: Request) -> Any:
+    name = request.options.task
+    try:
+        found: Task = place.task_named(name, request.namespace)
+        return found
+    except UnknownName:
+        if "." not in name and ":" not in name:
+            raise
+        return task_named(name)
