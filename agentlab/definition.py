@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cache
 from typing import Any, Literal, TypeVar
 
 from agentlab.errors import BadDefinition
@@ -221,8 +222,10 @@ def with_model(definition: Definition, model: str, params: Mapping[str, Any] | N
 
 
 def _json(value: Any) -> Any:
+    if value is None or type(value) in (str, int, bool, float):
+        return value
     if hasattr(value, "__dataclass_fields__"):
-        return {f.name: _json(getattr(value, f.name)) for f in fields(value)}
+        return {name: _json(getattr(value, name)) for name in _names(type(value))}  # type: ignore[arg-type]
     if isinstance(value, (tuple, list)):
         return [_json(v) for v in value]
     if isinstance(value, Mapping):
@@ -277,8 +280,13 @@ def _validator(data: Mapping[str, Any] | None) -> ValidatorSpec | None:
     return None if data is None else _build(ValidatorSpec, data)
 
 
+@cache
+def _names(cls: Any) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(cls))
+
+
 def _build(cls: type[T], data: Mapping[str, Any]) -> T:
-    known = {f.name for f in fields(cls)}  # type: ignore[arg-type]
+    known = _names(cls)  # type: ignore[arg-type]
     for name in data:
         if name not in known:
             raise BadDefinition(f"{cls.__name__} has no field {name!r}: the definition was made by a newer agentlab")
@@ -312,11 +320,14 @@ BUILTIN_TOOLS: Mapping[str, ToolSpec] = {
             "ask_user", "Ask a person a question and wait for the answer.",
             _schema({"question": _TEXT, "options": {"type": "array", "items": _TEXT}}, ["question"]), builtin="ask_user"),
         ToolSpec(
-            "remember", "Pin a fact (an id, a chosen filter, a confirmed parameter) so that it stays visible.",
+            "remember", "Pin a fact (an id, a chosen filter, a confirmed parameter) so that it stays visible; an empty value"
+            " takes it away.",
             _schema({"name": _TEXT, "value": _TEXT}, ["name", "value"]), builtin="remember"),
         ToolSpec(
-            "recall", "Fetch events of this session from the log by number.",
-            _schema({"from_seq": {"type": "integer"}, "to_seq": {"type": "integer"}}, ["from_seq"]), builtin="recall"),
+            "recall", "Fetch events of this session from the log: by number (from_seq, with offset for the rest of a long one),"
+            " or those that hold the words of query.",
+            _schema({"from_seq": {"type": "integer"}, "to_seq": {"type": "integer"}, "offset": {"type": "integer"},
+                     "query": _TEXT}, []), builtin="recall"),
     )
 }  # fmt: skip
 """Tools that change only the session itself; their results come from the log, not from outside."""

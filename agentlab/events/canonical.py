@@ -95,7 +95,16 @@ class Fixed(dict[str, Any]):
 class FixedList(list[Fixed]):
     """A list of fixed objects that nobody changes any more: the digests of its members are gathered once."""
 
-    __slots__ = ("_digests",)
+    __slots__ = ("_digests", "_memo")
+
+    @property
+    def memo(self) -> dict[Any, Any]:
+        """A place for what is computed of the members once."""
+        try:
+            return self._memo
+        except AttributeError:
+            self._memo: dict[Any, Any] = {}
+            return self._memo
 
     @property
     def digests(self) -> list[str]:

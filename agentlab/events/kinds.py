@@ -36,7 +36,7 @@ class Kind:
 
 _TABLE: tuple[tuple[Class, str, str, str], ...] = (
     # class, name, payload fields, meaning
-    ("opening", "session_started", "definition baseline input steps? limits? guard? parent? labels?",
+    ("opening", "session_started", "definition baseline input steps? limits? guard? context? parent? labels?",
      "a task is accepted; the definition says everything that a harness needs to run it"),
     ("opening", "harness_woken", "process baseline reason cursor checkpoint_seq? previous? changed? death?",
      "a harness opens a new incarnation; process is host, boot_id, pid, start_time"),
@@ -102,9 +102,12 @@ _TABLE: tuple[tuple[Class, str, str, str], ...] = (
     ("fact", "budget_alert", "dimension used limit threshold", "a threshold was passed"),
     ("input", "budget_extended", "id dimension limit expected_version by?", "an absolute new limit against an expected version"),
     # context
-    ("fact", "anchor_set", "name value source", "a fact that stays visible whatever is dropped"),
-    ("fact", "context_compacted", "dropped kept tokens_before tokens_after strategy", "scratch was made smaller; the log keeps all"),
-    ("fact", "drift_measured", "distance threshold restated", "distance between the goal and the last rounds"),
+    ("fact", "anchor_set", "name value source", "a fact that stays visible whatever is dropped; an empty value takes it away"),
+    ("fact", "anchors_full", "name value cap", "a fact found no place among those that stay visible; the session pauses once"),
+    ("fact", "context_compacted", "dropped kept tokens_before tokens_after strategy shortened? summary? window? over?",
+     "scratch was made smaller; the log keeps all"),
+    ("fact", "drift_measured", "distance threshold restated by? why? rounds?",
+     "the distance between the task and the last rounds passed the threshold, or a model judged it"),
     # loop control
     ("fact", "guard_verdict", "rule evidence action message?", "a repetition was found"),
     ("input", "user_reply", "id question_seq text by?", "a person answered a question"),

@@ -7,15 +7,27 @@ from dataclasses import replace
 from typing import Any
 
 from agentlab import budget
-from agentlab.context import build_messages, task_text
+from agentlab.context import (
+    WHOLE,
+    ContextState,
+    build_messages,
+    estimate_tokens,
+    fixed_text,
+    plan_cut,
+    result_text,
+    task_block,
+    task_text,
+)
+from agentlab.context.messages import AGAIN
 from agentlab.crashpoints import CrashPoint, reach
 from agentlab.errors import ModelError, NoCredentials, UserError
-from agentlab.events import Draft, Fixed, FixedList, canonical, digest, input_hash, plain
+from agentlab.events import Draft, Fixed, FixedList, canonical, input_hash, plain
+from agentlab.harness import compacting, drifting
 from agentlab.harness.retrying import model_delay
 from agentlab.harness.rig import Rig
-from agentlab.harness.telling import RULES, RULES_WITH_PLAN, result_text, statement_prompt, status_text
+from agentlab.harness.telling import RULES, RULES_WITH_PLAN, statement_prompt, status_text
 from agentlab.models.digest import request_digest
-from agentlab.ports import ModelReply, ModelRequest
+from agentlab.ports import Model, ModelReply, ModelRequest
 from agentlab.session.commands import AskModel
 from agentlab.session.decide import request_estimate
 
@@ -23,15 +35,20 @@ from agentlab.session.decide import request_estimate
 def perform_ask(command: AskModel, rig: Rig) -> list[Draft]:
     """Write the request ahead, ask once, answer with the response or the error."""
     rig.wait_until(command.not_before_us)
+    drift = drifting.measure(rig) if command.purpose == "act" else None
+    rig.recorder.stage(drifting.told(rig, drift))
     request = build_request(rig, command.purpose)
+    over = _over(rig, request) if command.purpose == "act" else 0
+    if over:
+        return [_made_to_fit(rig, over)]
     request_id = rig.ids.new("r")
     request = replace(request, request_id=request_id, digest=request_digest(request))
-    rig.recorder.commit((_request_draft(rig, request, request_id, command),))
+    rig.recorder.commit((_request_draft(rig, request, request_id, command, drift),))
     rig.acknowledge()
     started = rig.clock.monotonic()
     reach(CrashPoint.MODEL_SEND, "before", command.purpose)
     try:
-        reply = rig.model.complete(request, rig.on_text)
+        reply = _model(rig, command.purpose).complete(request, rig.on_text)
         if not reply.content:
             raise ModelError("empty", "the model answered with nothing")
     except (ModelError, UserError) as error:
@@ -48,37 +65,73 @@ def build_request(rig: Rig, purpose: str) -> ModelRequest:
     """The request that the folded state implies: byte-stable fixed layer, task layer, scratch by reference."""
     definition, state = rig.run.definition, rig.state
     system, tools = rig.fixed_layer(lambda: _fixed_layer(rig))
-    task = task_text(
-        definition.goal, definition.user_input, definition.constraints, definition.params, state.context.anchors
-    )
-    if purpose == "statement":
-        content = [{"type": "text", "text": task}, {"type": "text", "text": statement_prompt(state)}]
-        messages: list[dict[str, Any]] = [{"role": "user", "content": content}]
+    task = rig.task_layer(lambda: task_block(_task_text(rig, ())))
+    if purpose in ("statement", "judge"):
+        asked = statement_prompt(state) if purpose == "statement" else drifting.judge_text(rig)
+        messages: list[dict[str, Any]] = [{"role": "user", "content": [task, {"type": "text", "text": asked}]}]
+    elif purpose == "summary":
+        messages = _messages(rig, task, compacting.leaving(rig), compacting.SUMMARY_PROMPT)
     else:
         rig.prune()
-        shown = {block.seq: rig.rendered(block.seq, block_content) for block in state.context.blocks}
-        messages = build_messages(task, state.context, shown, status_text(state))
+        again = f"{AGAIN}\n\n{_task_text(rig, definition.constraints)}" if state.context.restate else ""
+        messages = _messages(rig, task, state.context, status_text(state, definition.goal), again)
     return ModelRequest(
         system=system,
         tools=tools,
         messages=messages,
         max_tokens=definition.limits.max_output_tokens,
-        purpose="statement" if purpose == "statement" else "act",
+        purpose=purpose if purpose in ("statement", "summary", "judge") else "act",  # type: ignore[arg-type]
         params=definition.model_params,
         timeout_s=definition.limits.model_timeout_s,
     )
 
 
+def _task_text(rig: Rig, constraints: Sequence[str]) -> str:
+    d = rig.run.definition
+    return task_text(d.goal, d.user_input, constraints, d.params, rig.state.context.anchors)
+
+
+def _messages(rig: Rig, task: Fixed, context: ContextState, summary: str, again: str = "") -> list[dict[str, Any]]:
+    shown = {block.seq: rig.rendered(block.seq, block.cap, block_content) for block in context.blocks}
+    return build_messages(task, context, shown, summary, again)
+
+
+def _model(rig: Rig, purpose: str) -> Model:
+    spec = rig.state.context.spec
+    return rig.model_for({"summary": spec.model, "judge": spec.judge}.get(purpose, "session"))
+
+
+def request_tokens(rig: Rig, request: ModelRequest) -> int:
+    """Upper bound of the tokens of a request to act: its fixed layer and its texts as they are, scratch as accounted."""
+    told = [*request.messages[0]["content"][:2], *request.messages[-1]["content"]]
+    texts = sum([len(b["text"]) + 8 for b in told if b.get("type") == "text"])
+    return estimate_tokens(rig.fixed_chars + texts + 32) + rig.state.context.tokens
+
+
+def _over(rig: Rig, request: ModelRequest) -> int:
+    """The tokens of a request that would pass the window; 0 when it fits."""
+    tokens = request_tokens(rig, request)
+    return tokens if tokens > rig.run.definition.limits.context_tokens else 0
+
+
+def _made_to_fit(rig: Rig, tokens: int) -> Draft:
+    """A compaction instead of a request that would pass the window; the word that nothing is left to compact."""
+    context = rig.state.context
+    room = rig.run.definition.limits.context_tokens - (tokens - context.tokens)
+    cut = plan_cut(context, room) if room > 0 else None
+    return compacting.compaction(rig, cut) if cut is not None else compacting.too_large(rig, tokens)
+
+
 def _fixed_layer(rig: Rig) -> tuple[FixedList, FixedList]:
     definition = rig.run.definition
     rules = RULES_WITH_PLAN if not definition.steps else RULES
-    text = "\n\n".join(part for part in (definition.system, rules) if part)
+    text = fixed_text(definition.system, rules, definition.constraints)
     system = Fixed({"type": "text", "text": text, "cache_control": {"type": "ephemeral"}})
     return FixedList([system]), FixedList(Fixed(spec.for_model()) for spec in rig.run.tools.values())
 
 
-def block_content(rig: Rig, seq: int) -> list[Fixed]:
-    """The API content of a scratch block: an answer's blocks with our call ids, or one tool_result."""
+def block_content(rig: Rig, seq: int, cap: int = WHOLE) -> list[Fixed]:
+    """The API content of a scratch block: an answer's blocks with our call ids, or one tool_result, shortened to ``cap``."""
     event = rig.event(seq)
     payload = event.payload
     if event.type == "model_response":
@@ -92,12 +145,14 @@ def block_content(rig: Rig, seq: int) -> list[Fixed]:
                 continue
             blocks.append(Fixed(block))
         return blocks
-    text = result_text(rig.content(dict(payload)), event.type == "tool_error", seq)
+    text = result_text(rig.content(dict(payload)) if cap else {}, event.type == "tool_error", seq, cap)
     result = {"type": "tool_result", "tool_use_id": payload["call_id"], "content": text}
     return [Fixed({**result, "is_error": True} if event.type == "tool_error" else result)]
 
 
-def _request_draft(rig: Rig, request: ModelRequest, request_id: str, command: AskModel) -> Draft:
+def _request_draft(
+    rig: Rig, request: ModelRequest, request_id: str, command: AskModel, drift: float | None = None
+) -> Draft:
     state = rig.state
     blocks = state.context.blocks
     reserved = request_estimate(state, rig.run.definition)
@@ -107,29 +162,19 @@ def _request_draft(rig: Rig, request: ModelRequest, request_id: str, command: As
         "layers": {
             "fixed": {"system": rig.fixed_layer(lambda: _fixed_layer(rig))[0][0].digest, "tools": len(request.tools)},
             "task": {
-                "digest": digest(canonical(request.messages[0]["content"][0])),
+                "digest": f"sha256:{request.messages[0]['content'][0].digest}",
                 "anchors": len(state.context.anchors),
+                **({} if drift is None else {"drift": drift}),
             },
             "scratch": {"blocks": len(blocks), "tokens": state.context.tokens, "dropped": state.context.dropped},
         },
-        "blocks": [] if command.purpose == "statement" else _ranges([b.seq for b in blocks]),
+        "blocks": compacting.ranges([b.seq for b in blocks]) if command.purpose == "act" else [],
         "notes": list(state.context.notes),
         "tokens_estimate": reserved["input_tokens"],
         "reserved": reserved,
         "digest": request.digest,
     }
     return Draft("model_request", payload, step=_step(rig), attempt=state.plan.attempt, model=rig.model.name)
-
-
-def _ranges(seqs: Sequence[int]) -> list[list[int]]:
-    """Ascending numbers as ``[first, last]`` runs: the reference stays short however long the window."""
-    out: list[list[int]] = []
-    for seq in seqs:
-        if out and seq == out[-1][1] + 1:
-            out[-1][1] = seq
-        else:
-            out.append([seq, seq])
-    return out
 
 
 def _answer_drafts(rig: Rig, reply: ModelReply, request_id: str, purpose: str, duration_ms: float) -> list[Draft]:
@@ -160,6 +205,8 @@ def _answer_drafts(rig: Rig, reply: ModelReply, request_id: str, purpose: str, d
         parent_seq=state.model.request_seq,
         **where,
     )
+    if purpose == "judge":
+        return [response, *drifting.judged(rig, text)]
     if purpose != "act":
         return [response]
     names = [str(use.get("name", "")) for use in uses]

@@ -249,6 +249,9 @@ def _rig(
         ids=RandomIds(),
         execution_for=lambda invocation: execution_for(invocation, dump),
         queue=_queue(lab, log.session_id, owner, clock),
+        model_named=lambda name: LazyModel(
+            with_model(run.definition, name), store.blobs, clock, toolhost, store.blobs.root
+        ),
     )
     return rig, toolhost.close
 

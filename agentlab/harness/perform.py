@@ -12,6 +12,7 @@ from agentlab.events import Draft
 from agentlab.harness import (
     asking,
     checkpointing,
+    compacting,
     effects,
     ending,
     planning,
@@ -21,23 +22,10 @@ from agentlab.harness import (
     sandboxing,
     toolcalls,
 )
+from agentlab.harness.anchoring import with_anchors
 from agentlab.harness.rig import Rig
 from agentlab.session import commands as c
 from agentlab.session.commands import Command
-
-
-def _compact(command: c.Compact, rig: Rig) -> list[Draft]:
-    context = rig.state.context
-    dropped = [b for b in context.blocks if b.round < command.from_round]
-    before, gone = context.tokens, sum(b.tokens for b in dropped)
-    payload = {
-        "dropped": {"blocks": len(dropped), "from_seq": dropped[0].seq, "to_seq": dropped[-1].seq},
-        "kept": {"blocks": len(context.blocks) - len(dropped), "from_round": command.from_round},
-        "tokens_before": before,
-        "tokens_after": before - gone,
-        "strategy": "window",
-    }
-    return [Draft("context_compacted", payload, step=rig.state.plan.current or None)]
 
 
 def _verdict(command: c.RecordVerdict, rig: Rig) -> list[Draft]:
@@ -53,7 +41,7 @@ PERFORMERS: dict[type[Command], Callable[[Any, Rig], list[Draft]]] = {
     c.AttachSandbox: sandboxing.perform_attach,
     c.FillWorkspace: sandboxing.perform_fill,
     c.WriteCheckpoint: checkpointing.perform_checkpoint,
-    c.Compact: _compact,
+    c.Compact: compacting.perform_compact,
     c.RecordVerdict: _verdict,
     c.StartAttempt: planning.perform_start_attempt,
     c.StartStep: planning.perform_start_step,
@@ -74,6 +62,9 @@ PERFORMERS: dict[type[Command], Callable[[Any, Rig], list[Draft]]] = {
 }
 
 
+_CALLS = (c.RunCall, c.VerifyEffect)
+
+
 def perform(command: Command, rig: Rig) -> list[Draft]:
     """Carry out ``command``; the events returned are still to be staged.
 
@@ -81,4 +72,5 @@ def perform(command: Command, rig: Rig) -> list[Draft]:
         Redecide: an input landed before the write-ahead; nothing was done.
         Fenced: a newer incarnation owns the session.
     """
-    return PERFORMERS[type(command)](command, rig)
+    drafts = PERFORMERS[type(command)](command, rig)
+    return with_anchors(drafts, rig) if type(command) in _CALLS else drafts

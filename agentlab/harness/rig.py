@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentlab.clock import Clock
-from agentlab.definition import ToolSpec
+from agentlab.definition import StepSpec, ToolSpec
 from agentlab.errors import SandboxGone
 from agentlab.events import Event, Fixed, FixedList, resolve
 from agentlab.harness.recorder import Recorder
@@ -38,8 +38,18 @@ class Rig:
     sandbox: Sandbox | None = None
     events: dict[int, Event] = field(default_factory=dict)
     unacknowledged: list[str] = field(default_factory=list)
-    shown: dict[int, list[Fixed]] = field(default_factory=dict)
+    shown: dict[tuple[int, int], list[Fixed]] = field(default_factory=dict)
     fixed: tuple[FixedList, FixedList] | None = None
+    fixed_chars: int = 0
+    """Characters of the fixed layer."""
+    task: tuple[Mapping[str, str], Fixed] | None = None
+    """The task layer as rendered last, and the anchors that it shows."""
+    terms: dict[int, tuple[frozenset[str], int]] = field(default_factory=dict)
+    """Terms of answers by seq, of the task (0) and of plan steps (negative), each with its step's number."""
+    terms_of_plan: tuple[StepSpec, ...] = ()
+    model_named: Callable[[str], Model] | None = None
+    """Makes a model other than the session's own, for summaries and judgements."""
+    others: dict[str, Model] = field(default_factory=dict)
 
     @property
     def state(self) -> State:
@@ -64,17 +74,33 @@ class Rig:
             self.events[seq] = found
         return found
 
-    def rendered(self, seq: int, render: Callable[[Rig, int], list[Fixed]]) -> list[Fixed]:
-        """The content of a scratch block, rendered once: an event never changes."""
-        found = self.shown.get(seq)
+    def rendered(self, seq: int, cap: int, render: Callable[[Rig, int, int], list[Fixed]]) -> list[Fixed]:
+        """The content of a scratch block, rendered once for each cap: an event never changes."""
+        found = self.shown.get((seq, cap))
         if found is None:
-            found = self.shown[seq] = render(self, seq)
+            found = self.shown[seq, cap] = render(self, seq, cap)
         return found
+
+    def task_layer(self, make: Callable[[], Fixed]) -> Fixed:
+        """The task layer, the same object as long as the anchors are the same."""
+        anchors = self.state.context.anchors
+        if self.task is None or self.task[0] is not anchors:
+            self.task = (anchors, make())
+        return self.task[1]
+
+    def model_for(self, name: str) -> Model:
+        """The session's model for ``session``, another one by its name."""
+        if name == "session" or self.model_named is None:
+            return self.model
+        if name not in self.others:
+            self.others[name] = self.model_named(name)
+        return self.others[name]
 
     def fixed_layer(self, make: Callable[[], tuple[FixedList, FixedList]]) -> tuple[FixedList, FixedList]:
         """System blocks and tools, the same objects for the life of an incarnation."""
         if self.fixed is None:
             self.fixed = make()
+            self.fixed_chars = sum([len(block.text) + 16 for layer in self.fixed for block in layer])
         return self.fixed
 
     def prune(self) -> None:
@@ -82,7 +108,8 @@ class Rig:
         if len(self.events) > 4 * (len(self.state.context.blocks) + 16):
             wanted = {block.seq for block in self.state.context.blocks}
             self.events = {seq: e for seq, e in self.events.items() if seq in wanted}
-            self.shown = {seq: blocks for seq, blocks in self.shown.items() if seq in wanted}
+            self.shown = {key: blocks for key, blocks in self.shown.items() if key[0] in wanted}
+            self.terms = {key: found for key, found in self.terms.items() if key <= 0 or key in wanted}
 
     def content(self, value: Any) -> Any:
         """A payload value with spilled parts fetched."""

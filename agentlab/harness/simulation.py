@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from agentlab.clock import ManualClock
-from agentlab.definition import Definition, from_json
+from agentlab.definition import Definition, from_json, with_model
 from agentlab.events import GENESIS, Draft, digest, resolve
 from agentlab.harness.assembly import definition_of, open_incarnation
 from agentlab.harness.baseline import baseline
@@ -124,6 +124,7 @@ class SimulatedWorld:
                 "steps": data["steps"],
                 "limits": data["limits"],
                 "guard": data["guard"],
+                "context": data["context"],
             }
             self._accepted = (definition, payload)
         payload = self._accepted[1]
@@ -196,6 +197,7 @@ class SimulatedWorld:
             clock=self.clock,
             ids=self.ids,
             execution_for=lambda invocation: execution_for(invocation, None),
+            model_named=lambda name: self.model_of(with_model(definition, name)),
         )
         recorder.landed.add(rig.keep)
         return rig

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from agentlab.events import canonical
 from agentlab.session.recovery import done_steps, expected_statement, next_step
 from agentlab.session.state import State
-
-RESULT_LIMIT = 12_000
-"""Characters of one tool result that the model sees; the rest stays in the log."""
 
 RULES = (
     "You work through the steps of a plan with the tools you are given. A tool may fail: read the error, then retry,"
@@ -20,11 +14,11 @@ RULES = (
 RULES_WITH_PLAN = RULES + " There is no plan yet: for work of several steps declare one with the plan tool first."
 
 
-def status_text(state: State) -> str:
-    """The current task summary, restated in every request: done, in progress, to come."""
+def status_text(state: State, goal: str = "") -> str:
+    """The current task summary, restated in every request: done, in progress, to come; without a plan the goal."""
     plan = state.plan
     if not plan.steps:
-        return ""
+        return f"The task, in round {plan.rounds + 1}: {goal[:500]}" if goal and plan.rounds else ""
     step = state.step if plan.started else None
     status = {
         "step": step.id if step else next_step(state),
@@ -70,20 +64,3 @@ def statement_prompt(state: State) -> str:
         " keys completed_steps (list of step ids), next_step (step id or null) and effects_done (list of keys)."
         f" These facts are confirmed by the log:\n<facts>{facts}</facts>"
     )
-
-
-def result_text(payload: Mapping[str, Any], is_error: bool, seq: int) -> str:
-    """A tool's result or error as the model reads it."""
-    if is_error:
-        text = str(payload.get("message", "failed"))
-        if payload.get("stderr"):
-            text += "\nstderr:\n" + str(payload["stderr"])[-2000:]
-    else:
-        output = payload.get("output")
-        text = output if isinstance(output, str) else canonical(output)
-        if payload.get("stdout"):
-            text += "\nstdout:\n" + str(payload["stdout"])[-4000:]
-    if len(text) > RESULT_LIMIT:
-        half = RESULT_LIMIT // 2
-        text = f"{text[:half]}\n… {len(text) - RESULT_LIMIT} characters left out; recall event {seq} for all …\n{text[-half:]}"
-    return text or "(no output)"

@@ -10,10 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from agentlab.crashpoints import CrashPoint, reach
-from agentlab.definition import RETRIES_BY_KIND, STEP_KINDS, StepSpec, ToolSpec, step_to_json
+from agentlab.definition import STEP_KINDS, StepSpec, ToolSpec, step_to_json
 from agentlab.errors import SandboxError, SandboxGone, ToolHostError
 from agentlab.events import Draft, plain
 from agentlab.harness import effects
+from agentlab.harness.anchoring import remember
+from agentlab.harness.recalling import recall
 from agentlab.harness.retrying import tool_delay
 from agentlab.harness.rig import Rig
 from agentlab.ports import Completed, ToolInvocation, ToolOutcome
@@ -242,13 +244,11 @@ def _builtin(rig: Rig, call: Call, tool: ToolSpec, arguments: Mapping[str, Any])
     if tool.builtin == "plan":
         return _plan(rig, call, arguments)
     if tool.builtin == "remember":
-        name, value = str(arguments["name"])[:100], str(arguments["value"])[:2000]
-        anchor = Draft(
-            "anchor_set", {"name": name, "value": value, "source": "model"}, step=rig.state.plan.current or None
-        )
-        return [anchor, result_draft(rig, call, f"{name} is pinned")]
+        anchors, words, good = remember(rig, arguments)
+        return [*anchors, result_draft(rig, call, words) if good else error_draft(rig, call, words, kind="full")]
     if tool.builtin == "recall":
-        return _recall(rig, call, arguments)
+        found, wrong = recall(rig, arguments)
+        return [error_draft(rig, call, wrong, kind="bad_input") if wrong else result_draft(rig, call, found)]
     return [result_draft(rig, call, "noted")]
 
 
@@ -279,19 +279,3 @@ def _plan(rig: Rig, call: Call, arguments: Mapping[str, Any]) -> list[Draft]:
         return [error_draft(rig, call, "step ids must differ", kind="bad_input")]
     plan_set = Draft("plan_set", {"steps": [step_to_json(s) for s in steps], "source": "model"})
     return [result_draft(rig, call, f"plan of {len(steps)} steps accepted"), plan_set]
-
-
-def _recall(rig: Rig, call: Call, arguments: Mapping[str, Any]) -> list[Draft]:
-    try:
-        first = max(1, int(arguments["from_seq"]))
-        last = min(int(arguments.get("to_seq") or first), first + 49, rig.recorder.committed.seq)
-    except (TypeError, ValueError):
-        return [error_draft(rig, call, "from_seq and to_seq are event numbers", kind="bad_input")]
-    found = [event.to_json() for event in rig.log.replay(first, last)] if last >= first else []
-    kept = ("seq", "type", "toolName", "payload", "error", "step")
-    return [result_draft(rig, call, [{k: e[k] for k in kept if e.get(k) is not None} for e in found])]
-
-
-def retries_of(kind: str) -> int:
-    """Retries after a first failure, by kind of step or tool."""
-    return RETRIES_BY_KIND.get(kind, RETRIES_BY_KIND["work"])

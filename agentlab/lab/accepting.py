@@ -129,6 +129,7 @@ def _begin(lab: Lab, log: Log, definition: Definition, given: Mapping[str, Any],
         "steps": data["steps"],
         "limits": data["limits"],
         "guard": data["guard"],
+        "context": data["context"],
     }
     recorder = Recorder(log, lab.store.blobs, State(hash=GENESIS), 0, lab.clock, lab.ids, redactor)
     recorder.commit((Draft("session_started", payload),))

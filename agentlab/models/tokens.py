@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from agentlab.events.canonical import Fixed, canonical, plain
+from agentlab.events.canonical import Fixed, FixedList, canonical, plain
 from agentlab.ports import ModelRequest, Usage
 
 CHARS_PER_TOKEN = 3.5
@@ -54,6 +54,15 @@ def count_content(content: Any, count: TokenCounter = estimate_text) -> int:
 
 def estimate_prefix(request: ModelRequest, count: TokenCounter = estimate_text) -> int:
     """Estimated tokens of what stands before the messages: tools and system."""
+    if isinstance(request.tools, FixedList) and isinstance(request.system, FixedList):
+        memo, key = request.tools.memo, (count, tuple(request.system.digests))
+        if key not in memo:
+            memo[key] = _prefix(request, count)
+        return int(memo[key])
+    return _prefix(request, count)
+
+
+def _prefix(request: ModelRequest, count: TokenCounter) -> int:
     tools = sum(count(block_text(tool)) + MESSAGE_OVERHEAD for tool in request.tools)
     return tools + count_content(request.system, count)
 

@@ -217,9 +217,12 @@ class Restore(Command):
 
 @dataclass(frozen=True, slots=True)
 class Compact(Command):
-    """Make scratch smaller by whole rounds."""
+    """Make scratch fit into ``room`` tokens by the strategies that the task names."""
 
-    from_round: int
+    room: int
+    strategy: str = ""
+    tokens_before: int = 0
+    tokens_after: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from agentlab import budget
-from agentlab.context import keep_from_round, needs_compaction
+from agentlab.context import due as compaction_due
+from agentlab.context import plan_cut
 from agentlab.definition import Definition, ToolSpec
 from agentlab.policies import Facts, due
 from agentlab.session import commands as c
@@ -234,17 +235,46 @@ def _limits(state: State, run: Run) -> c.Command | None:
 
 
 def _ask(state: State, run: Run) -> c.Command:
-    limits = run.definition.limits
-    if needs_compaction(state.context, limits.context_tokens // 2):
-        return c.Compact(keep_from_round(state.context, limits.context_tokens // 2))
     estimate = request_estimate(state, run.definition)
+    keeping = _keep_context(state, run, estimate["input_tokens"])
+    if keeping is not None:
+        return keeping
     empty = budget.exhausted(state.budget, estimate)
     if empty:
         return _pause(state, run, "budget", empty)
     return c.AskModel("act", state.model.not_before_us, estimate["input_tokens"])
 
 
+def _keep_context(state: State, run: Run, estimated: int) -> c.Command | None:
+    """What keeps the context small and on course before the next round: compaction, a judge's look, or a pause."""
+    context, spec = state.context, state.context.spec
+    if context.over:
+        window = run.definition.limits.context_tokens
+        detail = (
+            f"a request of about {context.over} tokens is over the window of {window}, and nothing is left to compact"
+        )
+        return _pause(state, run, "context", detail)
+    if context.full == "now":
+        return _pause(state, run, "anchors", f"{spec.anchors} facts are pinned, and one more was found")
+    room = max(0, run.definition.limits.context_tokens - (estimated - context.tokens))
+    cut = plan_cut(context, room) if compaction_due(context, room) else None
+    if cut is not None:
+        if cut.dropped and "model" in spec.parts and not context.told and not context.model_failed:
+            return c.AskModel("summary", state.model.not_before_us)
+        return c.Compact(room, cut.strategy, cut.tokens_before, cut.tokens_after)
+    if spec.judge and context.round - context.judged_round >= spec.judge_every:
+        return c.AskModel("judge", state.model.not_before_us)
+    return None
+
+
+def compaction_room(state: State, definition: Definition) -> int:
+    """Tokens that the window leaves for scratch beside the other layers."""
+    beside = request_estimate(state, definition)["input_tokens"] - state.context.tokens
+    return max(0, definition.limits.context_tokens - beside)
+
+
 def request_estimate(state: State, definition: Definition) -> dict[str, int]:
     """What the next model call is expected to cost at most: input and output tokens."""
     fixed = (len(definition.system) + len(definition.goal)) // 4 + 120 * len(definition.tools) + 400
-    return {"input_tokens": fixed + state.context.tokens, "output_tokens": definition.limits.max_output_tokens}
+    scratch = state.context.tokens + state.context.extra_tokens
+    return {"input_tokens": fixed + scratch, "output_tokens": definition.limits.max_output_tokens}

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from agentlab import budget
-from agentlab.context import MAX_ANCHORS, drop_before, purified
+from agentlab.context import ContextSpec, purified
+from agentlab.context import compacted as context_compacted
 from agentlab.definition import Limits, step_from_json
 from agentlab.errors import LogCorrupt
 from agentlab.events import KINDS, Event
@@ -76,6 +77,7 @@ def _session_started(state: State, event: Event) -> Changes:
         "plan": evolve(state.plan, steps=steps, source="task" if steps else ""),
         "budget": budget.from_limits(limits),
         "loop": LoopState(policy=GuardPolicy.from_json(payload.get("guard") or {})),
+        "context": evolve(state.context, spec=ContextSpec.from_json(payload.get("context") or {})),
     }
 
 
@@ -259,14 +261,29 @@ def _recovery_completed(state: State, event: Event) -> Changes:
 
 
 def _context_compacted(state: State, event: Event) -> Changes:
-    return {"context": drop_before(state.context, event.payload["kept"]["from_round"])}
+    return {"context": context_compacted(state.context, event.payload)}
 
 
 def _anchor_set(state: State, event: Event) -> Changes:
-    anchors = {**state.context.anchors, event.payload["name"]: event.payload["value"]}
-    if len(anchors) > MAX_ANCHORS:
+    context, name, value = state.context, event.payload["name"], event.payload["value"]
+    if not value:  # taken away: there is a free place again
+        return {"context": evolve(context, anchors={k: v for k, v in context.anchors.items() if k != name}, full="")}
+    if name not in context.anchors and len(context.anchors) >= context.spec.anchors:
         return {}
-    return {"context": evolve(state.context, anchors=anchors)}
+    return {"context": evolve(context, anchors={**context.anchors, name: value})}
+
+
+def _anchors_full(state: State, event: Event) -> Changes:
+    return {"context": evolve(state.context, full="now")}
+
+
+def _drift_measured(state: State, event: Event) -> Changes:
+    context = state.context
+    if event.payload.get("by") == "model":
+        context = evolve(context, judged_round=context.round)
+    if event.payload["restated"]:
+        context = evolve(context, restate=True, restated_round=context.round)
+    return {"context": context}
 
 
 def _budget_reserved(state: State, event: Event) -> Changes:
@@ -371,8 +388,10 @@ def _resume_requested(state: State, event: Event) -> Changes:
     plan = evolve(state.plan, rounds=0)
     loop = evolve(state.loop, halt="", person=True)
     sandbox = evolve(state.sandbox, losses=0)
+    context = evolve(state.context, over=0, full="told" if state.context.full else "")
     return {
         "control": control,
+        "context": context,
         "model": model,
         "errors_in_a_row": 0,
         "recovery": recovery,
@@ -468,6 +487,8 @@ HANDLERS: dict[str, Handler] = {
     "recovery_completed": _recovery_completed,
     "context_compacted": _context_compacted,
     "anchor_set": _anchor_set,
+    "anchors_full": _anchors_full,
+    "drift_measured": _drift_measured,
     "budget_reserved": _budget_reserved,
     "budget_settled": _budget_settled,
     "guard_verdict": _guard_verdict,

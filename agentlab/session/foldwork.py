@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from agentlab import budget
-from agentlab.context import Block, add, estimate_tokens
+from agentlab.context import Block, add, response_tokens, result_tokens
+from agentlab.context.drift import COURSE_ROUNDS, extended
 from agentlab.events import Event, canonical
 from agentlab.evolve import evolve
 from agentlab.guard import Action, observe
@@ -65,16 +66,28 @@ def _model_response(state: State, event: Event) -> Changes:
         duration_ms=event.duration_ms or 0.0,
     )
     plan = evolve(state.plan, stats=stats)
-    if p["purpose"] == "statement":
-        changes["recovery"] = evolve(state.recovery, statement=p.get("text") or "(none)", statement_seq=event.seq)
+    if p["purpose"] != "act":
         changes["plan"] = plan
-        return changes
-    block = Block(event.seq, "response", estimate_tokens(len(event.payload_text)), state.context.round + 1)
-    changes["context"] = add(state.context, block)
+        return {**changes, **_aside(state, event)}
+    block = Block(event.seq, "response", response_tokens(p, event.payload_text), state.context.round + 1)
+    context = add(state.context, block)
+    if block.round <= COURSE_ROUNDS:
+        context = evolve(context, course=extended(context.course, p))
+    changes["context"] = context
     changes["turns"] = state.turns + 1
     changes["responses_unread"] = not p.get("tool_calls")
     changes["plan"] = evolve(plan, rounds=plan.rounds + 1, answer=p.get("text", "")[:4000])
     return changes
+
+
+def _aside(state: State, event: Event) -> Changes:
+    """An answer that is no action: a statement after a recovery, a summary for a compaction, a judgement of drift."""
+    purpose, text = event.payload["purpose"], event.payload.get("text") or "(none)"
+    if purpose == "statement":
+        return {"recovery": evolve(state.recovery, statement=text, statement_seq=event.seq)}
+    if purpose == "summary":
+        return {"context": evolve(state.context, told=text)}
+    return {"context": evolve(state.context, judged_round=state.context.round)}
 
 
 def _model_error(state: State, event: Event) -> Changes:
@@ -93,6 +106,15 @@ def _model_error(state: State, event: Event) -> Changes:
     )
     change = budget.cut if p.get("at_risk") else budget.release
     stats = _stats(state, retries=1 if will_retry else 0, errors=1)
+    if state.model.purpose in ("summary", "judge") and not will_retry:
+        # Work can go on without either: conclusions are then drawn by rule, drift is measured by words.
+        context = evolve(state.context, model_failed=True, judged_round=state.context.round)
+        return {
+            "context": context,
+            "model": evolve(model, failures=0, waited_s=0.0, gave_up=""),
+            "budget": change(state.budget, p["request_id"]),
+            "plan": evolve(state.plan, stats=stats),
+        }
     return {
         "model": model,
         "budget": change(state.budget, p["request_id"]),
@@ -140,7 +162,6 @@ def _answered(state: State, event: Event, kind: str) -> Changes:
     call = state.call(p["call_id"])
     if call is None:
         return {}
-    text_tokens = estimate_tokens(len(event.payload_text))
     duration = event.duration_ms or 0.0
     reused = bool(p.get("reused"))
     amounts = {} if reused or call.effect == "builtin" else {"tool_calls": 1, f"tool:{call.tool}": 1}
@@ -173,7 +194,9 @@ def _answered(state: State, event: Event, kind: str) -> Changes:
     return {
         "loop": _observed(state, event, call, good) if call.effect != "builtin" and not reused else state.loop,
         "calls": tuple(c for c in state.calls if c.call_id != call.call_id),
-        "context": add(state.context, Block(event.seq, kind, text_tokens, state.context.round, call.call_id)),
+        "context": add(
+            state.context, Block(event.seq, kind, result_tokens(event.payload_text), state.context.round, call.call_id)
+        ),
         "plan": plan,
         "sandbox": sandbox,
         "budget": budget.settle(state.budget, call.call_id, {**amounts, "active_ms": round(duration)}),

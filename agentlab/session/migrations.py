@@ -21,6 +21,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from agentlab.context import ContextSpec
 from agentlab.errors import CheckpointError, CheckpointTooNew
 
 Stored = dict[str, Any]
@@ -32,6 +33,19 @@ ADDED_IN_2: Mapping[str, Any] = {
     "calls[].superseded": False,
     "control.queued": 0,
     "control.queued_seq": 0,
+    "context.blocks[].cap": -1,
+    "context.course": [],
+    "context.full": "",
+    "context.judged_round": 0,
+    "context.model_failed": False,
+    "context.over": 0,
+    "context.restate": False,
+    "context.restated_round": 0,
+    "context.shortened": 0,
+    "context.spec": ContextSpec().to_json(),
+    "context.summary": "",
+    "context.tokens": lambda part: sum(block["tokens"] for block in part["blocks"]),
+    "context.told": "",
     "control.restore": None,
     "control.tools_allowed": [],
     "sandbox.restores": 0,

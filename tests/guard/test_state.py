@@ -7,7 +7,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agentlab.errors import BadDefinition
@@ -110,6 +110,7 @@ calls = st.builds(
 )
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(inputs, st.randoms())
 def test_key_order_never_matters(value: dict[str, object], rng: random.Random) -> None:
     items = list(value.items())

@@ -1,0 +1,124 @@
+"""Compactions as events, and what is told of the rounds that they drop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from agentlab.context import Block, ContextState, Cut, Outcome, conclusions, plan_cut
+from agentlab.context.state import with_blocks
+from agentlab.events import Draft, canonical, plain
+from agentlab.evolve import evolve
+from agentlab.harness.rig import Rig
+from agentlab.session.commands import Compact
+from agentlab.session.decide import compaction_room
+
+SUMMARY_PROMPT = (
+    "These rounds are about to leave your context. Sum up in at most ten lines what they established: results,"
+    " decisions with their reasons, what failed and why, exact names and values that are still needed. Only what"
+    " happened; no plans."
+)
+
+
+def perform_compact(command: Compact, rig: Rig) -> list[Draft]:
+    """Make scratch fit into the room that the command names."""
+    cut = plan_cut(rig.state.context, command.room)
+    return [compaction(rig, cut)] if cut is not None else []
+
+
+def compaction(rig: Rig, cut: Cut) -> Draft:
+    """The event of a compaction: what goes, what stays, what is concluded."""
+    context = rig.state.context
+    payload: dict[str, Any] = {
+        "dropped": {"blocks": len(cut.dropped), "seqs": ranges([b.seq for b in cut.dropped])},
+        "kept": {"blocks": len(cut.kept), "from_round": cut.kept[0].round if cut.kept else context.round},
+        "shortened": {"blocks": len(cut.shortened), "seqs": _capped(cut)},
+        "tokens_before": cut.tokens_before,
+        "tokens_after": cut.tokens_after,
+        "strategy": cut.strategy,
+        "window": rig.run.definition.limits.context_tokens,
+    }
+    if cut.dropped:
+        payload["summary"] = _concluded(rig, context, cut)
+    return Draft("context_compacted", payload, step=rig.state.plan.current or None)
+
+
+def leaving(rig: Rig) -> ContextState:
+    """A context of the rounds that the next compaction would drop, for a model to sum up."""
+    context = rig.state.context
+    cut = plan_cut(context, compaction_room(rig.state, rig.run.definition))
+    return evolve(with_blocks(context, cut.dropped if cut is not None else ()), notes=(), restate=False)
+
+
+def too_large(rig: Rig, tokens: int) -> Draft:
+    """The event of a request that does not fit although nothing is left to compact; the session pauses."""
+    context = rig.state.context
+    nothing: dict[str, Any] = {"blocks": 0, "seqs": []}
+    payload = {
+        "dropped": nothing,
+        "kept": {"blocks": len(context.blocks), "from_round": context.round},
+        "tokens_before": context.tokens,
+        "tokens_after": context.tokens,
+        "strategy": "",
+        "window": rig.run.definition.limits.context_tokens,
+        "over": tokens,
+    }
+    return Draft("context_compacted", payload, step=rig.state.plan.current or None)
+
+
+def _concluded(rig: Rig, context: ContextState, cut: Cut) -> str:
+    parts = context.spec.parts
+    if "model" in parts and context.told:
+        return conclusions(context.summary, (), said=context.told)
+    if "conclusions" in parts or "model" in parts:
+        return conclusions(context.summary, _outcomes(rig, cut.dropped))
+    return context.summary
+
+
+def _outcomes(rig: Rig, dropped: Iterable[Block]) -> list[Outcome]:
+    inputs: dict[str, str] = {}
+    out = []
+    for block in dropped:
+        event = rig.event(block.seq)
+        p = event.payload
+        if block.kind == "response":
+            content = p["content"]
+            uses = [b for b in content if b.get("type") == "tool_use"] if isinstance(content, list) else []
+            inputs.update(zip(p.get("tool_calls") or (), (canonical(b.get("input")) for b in uses), strict=False))
+            if not uses and p.get("text"):
+                out.append(Outcome(block.seq, block.round, "said", "", str(p["text"])))
+            continue
+        said = p.get("summary") or p.get("message") or p.get("output")
+        text = said if isinstance(said, str) else canonical(plain(said))
+        out.append(
+            Outcome(
+                block.seq,
+                block.round,
+                event.tool_name or "",
+                inputs.get(block.call_id, ""),
+                text,
+                block.kind == "error",
+            )
+        )
+    return out
+
+
+def ranges(seqs: Sequence[int]) -> list[list[int]]:
+    """Ascending numbers as ``[first, last]`` runs: the reference stays short however long the window."""
+    out: list[list[int]] = []
+    for seq in seqs:
+        if out and seq == out[-1][1] + 1:
+            out[-1][1] = seq
+        else:
+            out.append([seq, seq])
+    return out
+
+
+def _capped(cut: Cut) -> list[list[int]]:
+    out: list[list[int]] = []
+    for seq, cap in cut.shortened.items():
+        if out and seq == out[-1][1] + 1 and cap == out[-1][2]:
+            out[-1][1] = seq
+        else:
+            out.append([seq, seq, cap])
+    return out
