@@ -111,6 +111,8 @@ class Limits:
     rounds_per_step: int | None = 20
     attempts: int = 3
     errors_in_a_row: int | None = 8
+    deaths_per_step: int | None = 50
+    """Deaths of the harness within one plan step (or since somebody resumed the session) after which it pauses."""
     model_retries: int = 6
     model_timeout_s: float = 600.0
     retry_wait_s: float = 900.0

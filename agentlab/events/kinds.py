@@ -75,7 +75,7 @@ _TABLE: tuple[tuple[Class, str, str, str], ...] = (
     ("fact", "sandbox_ready", "sandbox_id record resources restored_from? generation", "a sandbox is provisioned and attached"),
     ("fact", "sandbox_attached", "sandbox_id finished", "a living sandbox is taken up again by this incarnation"),
     ("fact", "sandbox_lost", "sandbox_id reason last_snapshot? unsaved", "the sandbox is dead or its folder gone"),
-    ("fact", "sandbox_restored", "sandbox_id snapshot rerun differs not_rerun? duration_ms?",
+    ("fact", "sandbox_restored", "sandbox_id snapshot rerun differs not_rerun? bytes? duration_ms?",
      "the workspace is back: snapshot restored and recorded commands run again"),
     ("fact", "execution_rerun", "call_id exec_id same recorded? now?", "a recorded command was run again after a loss"),
     ("fact", "snapshot_taken", "digest files bytes new_bytes last_exec_id duration_ms?", "the workspace was packed to a reference"),
@@ -95,7 +95,7 @@ _TABLE: tuple[tuple[Class, str, str, str], ...] = (
     ("fact", "recovery_step", "step outcome detail? duration_ms?", "one of load, rebuild, verify, statement is done"),
     ("fact", "statement_checked", "passed corrections statement? expected? by?",
      "the model's account of where it is, checked against the log"),
-    ("fact", "recovery_completed", "lost_steps redone tax? duration_ms?", "the session goes on"),
+    ("fact", "recovery_completed", "lost_steps redone tax? strategy? scheme? duration_ms?", "the session goes on"),
     # budget
     ("intent", "budget_reserved", "reservation amounts", "cost set aside before it is spent"),
     ("fact", "budget_settled", "reservation amounts returned?", "the actual cost of a reservation"),

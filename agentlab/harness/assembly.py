@@ -139,6 +139,7 @@ def open_incarnation(
     recorder_of: Callable[[State, int], Recorder],
     drafts_of: Callable[[Loaded], Sequence[Draft]],
     takeover: bool,
+    clock: Clock | None = None,
 ) -> tuple[Recorder, Loaded]:
     """Append the opening; on a lost race read again, and refuse when somebody else opened.
 
@@ -152,7 +153,7 @@ def open_incarnation(
         try:
             recorder.commit_opening()
         except Conflict:
-            loaded = load(log, blobs)
+            loaded = load(log, blobs, clock)
             continue
         reach(CrashPoint.WAKE, "after")
         return recorder, loaded
@@ -181,7 +182,7 @@ def assemble(
     clock = clock or SystemClock()
     store = ParquetStore(lab)
     log, blobs, ids = store.open(session_id), store.blobs, RandomIds()
-    loaded = load(log, blobs)
+    loaded = load(log, blobs, clock)
     if loaded.state.control.status == "ended":
         _give_back(loaded.state)
         return None
@@ -205,8 +206,9 @@ def assemble(
             death_id=ids.new("d"),
         )
 
-    recorder, loaded = open_incarnation(log, blobs, loaded, recorder_of, drafts_of, takeover)
+    recorder, loaded = open_incarnation(log, blobs, loaded, recorder_of, drafts_of, takeover, clock)
     rig, close = _rig(lab, store, log, recorder, run, dump, link, clock)
+    rig.load_ms = loaded.duration_ms
     rig.keep(loaded.tail)
     recorder.landed.add(rig.keep)
     if link is not None:

@@ -50,6 +50,8 @@ class Rig:
     model_named: Callable[[str], Model] | None = None
     """Makes a model other than the session's own, for summaries and judgements."""
     others: dict[str, Model] = field(default_factory=dict)
+    load_ms: float = 0.0
+    """How long it took to load the state that this incarnation began with."""
 
     @property
     def state(self) -> State:

@@ -9,7 +9,7 @@ from agentlab.events import Draft
 from agentlab.harness import toolcalls
 from agentlab.harness.rig import Rig
 from agentlab.ports import Completed, ToolInvocation
-from agentlab.sandbox.snapshot import encode
+from agentlab.sandbox.snapshot import decode, encode
 from agentlab.session.commands import AttachSandbox, FillWorkspace, ProvisionSandbox
 from agentlab.toolhost.outcome import result_of
 
@@ -66,9 +66,11 @@ def perform_fill(command: FillWorkspace, rig: Rig) -> list[Draft]:
     differs: list[dict[str, Any]] = []
     not_rerun: list[str] = []
     drafts: list[Draft] = []
+    put_back = 0
     try:
         if command.snapshot:
             rig.sandbox.restore(command.snapshot)
+            put_back = sum(entry.size for entry in decode(rig.blobs.get(command.snapshot)))
         else:
             if rig.state.sandbox.stale:
                 rig.sandbox.restore(rig.blobs.put(encode([])))
@@ -83,6 +85,7 @@ def perform_fill(command: FillWorkspace, rig: Rig) -> list[Draft]:
         "rerun": rerun,
         "differs": differs,
         "not_rerun": not_rerun,
+        "bytes": put_back,
     }
     duration = round((rig.clock.monotonic() - started) * 1000, 3)
     return [*drafts, Draft("sandbox_restored", payload, duration_ms=duration, step=_step(rig))]
@@ -120,7 +123,14 @@ def _rerun(
     payload: dict[str, Any] = {"call_id": call_id, "exec_id": exec_id, "same": same}
     if not same:
         payload.update({"recorded": before, "now": now})
-        differs.append({"call_id": call_id, "tool": tool.name})
+        differs.append(
+            {
+                "call_id": call_id,
+                "tool": tool.name,
+                "recorded": toolcalls.summary(before),
+                "now": toolcalls.summary(now),
+            }
+        )
     return [
         Draft(
             "execution_rerun",

@@ -138,7 +138,7 @@ class SimulatedWorld:
         """Open an incarnation of a session and put its rig together."""
         log = self.store.open(session_id)
         blobs = self.store.blobs
-        loaded = load(log, blobs)
+        loaded = load(log, blobs, self.clock)
         definition = self._definitions.get(session_id)
         if definition is None or loaded.state.control.resume_model:
             definition, _ = definition_of(log, blobs, loaded.state)
@@ -159,8 +159,9 @@ class SimulatedWorld:
                 death_id=self.ids.new("d"),
             )
 
-        recorder, loaded = open_incarnation(log, blobs, loaded, recorder_of, drafts_of, takeover=True)
+        recorder, loaded = open_incarnation(log, blobs, loaded, recorder_of, drafts_of, takeover=True, clock=self.clock)
         rig = self._rig(log, recorder, definition)
+        rig.load_ms = loaded.duration_ms
         rig.keep(loaded.tail)
         return rig
 

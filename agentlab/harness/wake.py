@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from agentlab.clock import Clock
 from agentlab.crashpoints import CrashPoint, reach
 from agentlab.errors import AgentlabError, CheckpointError, CheckpointTooNew, LogCorrupt
 from agentlab.events import GENESIS, Draft, Event, Head, chain_hash, column_values, parse
 from agentlab.ports import Blobs, Log, Pointer
 from agentlab.session.fold import fold
 from agentlab.session.migrations import check_version
+from agentlab.session.schemes import scheme_named
 from agentlab.session.state import STATE_SCHEMA_VERSION, State
 from agentlab.session.statecodec import state_from_json
 
@@ -25,21 +27,28 @@ class Loaded:
     replayed: int
     skipped: tuple[tuple[int, str], ...]
     tail: tuple[Event, ...]
+    duration_ms: float = 0.0
 
 
-def load(log: Log, blobs: Blobs) -> Loaded:
+def load(log: Log, blobs: Blobs, clock: Clock | None = None) -> Loaded:
     """The folded state of a session: newest checkpoint that verifies, then the events after its cursor.
+
+    Under the scheme *events* no checkpoint is rested on, and every event is folded. ``clock`` measures how long it took.
 
     Raises:
         LogCorrupt: a gap or a row that does not match its hash.
         CheckpointTooNew: the newest checkpoint needs a newer agentlab.
     """
+    began = clock.monotonic() if clock is not None else 0.0
     reach(CrashPoint.CHECKPOINT_LOAD, "before")
     skipped: list[tuple[int, str]] = []
     state, used = State(hash=GENESIS), None
     for pointer in log.pointers():
         try:
-            state, used = read_checkpoint(log, blobs, pointer), pointer
+            event = _checkpoint_event(log, pointer)
+            if not scheme_named(event.payload.get("scheme") or "hybrid").rests_on_checkpoints():
+                break
+            state, used = _read(event, log, blobs), pointer
             break
         except CheckpointTooNew:
             raise
@@ -53,7 +62,8 @@ def load(log: Log, blobs: Blobs) -> Loaded:
         state = fold(state, event)
         tail.append(event)
     reach(CrashPoint.REPLAY, "after")
-    return Loaded(state, used, len(tail), tuple(skipped), tuple(tail))
+    duration_ms = round((clock.monotonic() - began) * 1000, 3) if clock is not None else 0.0
+    return Loaded(state, used, len(tail), tuple(skipped), tuple(tail), duration_ms)
 
 
 def _chained(event: Event, head: Head) -> Head:
@@ -71,9 +81,17 @@ def read_checkpoint(log: Log, blobs: Blobs, pointer: Pointer) -> State:
         CheckpointError: the pointer, the event or the blob do not agree; the message says which.
         CheckpointTooNew: a newer schema_version.
     """
+    return _read(_checkpoint_event(log, pointer), log, blobs)
+
+
+def _checkpoint_event(log: Log, pointer: Pointer) -> Event:
     event = next(iter(log.replay(pointer.seq, pointer.seq)), None)
     if event is None or event.type != "checkpoint_written":
         raise CheckpointError(f"the pointer names event {pointer.seq}, which is no checkpoint")
+    return event
+
+
+def _read(event: Event, log: Log, blobs: Blobs) -> State:
     state = checkpoint_state(event, blobs)
     at_cursor = next(iter(log.replay(state.seq, state.seq)), None)
     if at_cursor is None or at_cursor.hash != state.hash:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from agentlab.events import Event
+from agentlab.session.superseding import ranges
+from agentlab.session.tax import Tax, tax_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +17,9 @@ class CrashCost:
 
     ``seconds`` from the last event before the death to the end of the recovery; ``commands_again`` recorded
     commands run again; ``model_calls`` and ``tokens`` spent on the recovery itself (statement, asking again);
-    ``lost_steps`` plan steps that had to be redone.
+    ``lost_steps`` plan steps that had to be redone. ``tax`` is all that was spent again because of it
+    (:class:`agentlab.session.tax.Tax`); ``calls_repeated`` counts calls that the model made again, with equal input,
+    between this crash and the next, although they had a result before.
     """
 
     target: str
@@ -27,10 +31,12 @@ class CrashCost:
     tokens: int
     effects_verified: int
     lost_steps: int
+    tax: Tax = Tax()
+    calls_repeated: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """The cost as plain data."""
-        return asdict(self)
+        return {**asdict(self), "tax": self.tax.to_json()}
 
 
 def crash_costs(events: Sequence[Event]) -> list[CrashCost]:
@@ -58,12 +64,15 @@ def _harness(events: Sequence[Event], index: int) -> CrashCost:
         if event.type == "harness_woken" and event is not events[index]:
             break
     faults = [e.payload.get("point", "") for e in events[before + 1 :][:6] if e.type == "fault_injected"]
+    given_up = [e for low, high in ranges(span) for e in events[low - 1 : min(high, index)]]
     return CrashCost(
         target="harness",
         at_seq=events[before].seq,
         cause=str(faults[0]) if faults else str(events[index].payload["reason"]),
         seconds=_seconds(events[before], span[-1]),
         lost_steps=lost,
+        tax=tax_of(span, events[max(0, index - 64) : index], given_up),
+        calls_repeated=_repeated(events, index),
         **_spent(span),
     )
 
@@ -82,8 +91,29 @@ def _sandbox(events: Sequence[Event], index: int) -> CrashCost:
         cause=str(faults[-1]) if faults else str(events[index].payload["reason"])[:60],
         seconds=_seconds(events[index], span[-1]),
         lost_steps=0,
+        tax=tax_of(span, events[index : index + 1]),
         **_spent(span),
     )
+
+
+def _repeated(events: Sequence[Event], index: int) -> int:
+    """Calls asked for after the opening at ``index``, and before the next crash, that had a result before it."""
+    asked = {e.payload["call_id"]: (e.tool_name, e.input_hash) for e in events[:index] if e.type == "tool_requested"}
+    answered = {asked.get(e.payload["call_id"]) for e in events[:index] if e.type == "tool_result"}
+    count = 0
+    for event in events[index + 1 :]:
+        if event.type == "harness_woken" and event.payload["reason"] in ("crash", "takeover"):
+            break
+        count += event.type == "tool_requested" and (event.tool_name, event.input_hash) in answered
+    return count
+
+
+def total_tax(costs: Iterable[CrashCost]) -> Tax:
+    """The tax of a whole session: that of every crash, summed."""
+    total = Tax()
+    for cost in costs:
+        total += cost.tax
+    return total
 
 
 def _hit_sandbox(event: Event) -> bool:

@@ -24,6 +24,7 @@ from agentlab.harness.trust import require_trust
 from agentlab.harness.wake import checkpoint_state
 from agentlab.lab import timetravel
 from agentlab.lab.checkpoints import Checkpoint, checkpoints_of, find, picture
+from agentlab.lab.costs import CrashCost, crash_costs, total_tax
 from agentlab.lab.inputs import append_input
 from agentlab.lab.locate import Located, locate
 from agentlab.lab.reader import Reader
@@ -38,6 +39,7 @@ from agentlab.session.commands import Command
 from agentlab.session.decide import Run, decide
 from agentlab.session.state import State
 from agentlab.session.superseding import ranges
+from agentlab.session.tax import Tax
 from agentlab.supervisor.liveness import ensure_free
 from agentlab.supervisor.liveness import takeover as take_over
 from agentlab.toolhost.outcome import import_root
@@ -131,6 +133,14 @@ class Session:
                 be seen without a head that was kept elsewhere; the return value is one to keep.
         """
         return verify_session(self.log, self.lab.store.blobs)
+
+    def crash_costs(self) -> list[CrashCost]:
+        """What each crash cost: time to recover, work done again, steps lost, and its recovery tax, in order."""
+        return crash_costs(self.events())
+
+    def recovery_tax(self) -> Tax:
+        """What all crashes together cost beyond the work itself: seconds, tokens, money, bytes."""
+        return total_tax(self.crash_costs())
 
     def checkpoints(self) -> list[Checkpoint]:
         """Every checkpoint of the session, oldest first."""

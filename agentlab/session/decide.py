@@ -13,9 +13,10 @@ from agentlab import budget
 from agentlab.context import due as compaction_due
 from agentlab.context import plan_cut
 from agentlab.definition import Definition, ToolSpec
-from agentlab.policies import Facts, due
+from agentlab.policies import Facts
 from agentlab.session import commands as c
 from agentlab.session.recovery import decide_recovery, decide_sandbox
+from agentlab.session.schemes import scheme_named
 from agentlab.session.state import Call, State
 
 MAX_LOSSES_OF_A_CALL = 3
@@ -69,6 +70,9 @@ def decide(state: State, run: Run) -> c.Command:
         return _pause(
             state, run, "sandbox", f"it was lost {state.sandbox.losses} times in a row; look at what runs in it"
         )
+    deaths = run.definition.limits.deaths_per_step
+    if deaths is not None and state.recovery.deaths_here > deaths:
+        return _pause(state, run, "crashes", f"{state.recovery.deaths_here} deaths of the harness in one step")
     recovering = decide_recovery(state, run.definition)
     if recovering is not None:
         return recovering
@@ -113,7 +117,8 @@ def _checkpoint(state: State, run: Run, *, effect_next: bool = False, pausing: b
     requested = state.checkpoint.requested
     if requested is not None:
         return c.WriteCheckpoint("by hand", requested[1], requested[0])
-    reason = due(run.definition.policy, facts(state, effect_next=effect_next, pausing=pausing))
+    known = facts(state, effect_next=effect_next, pausing=pausing)
+    reason = scheme_named(run.definition.scheme).due(run.definition.policy, known)
     return c.WriteCheckpoint(reason) if reason else None
 
 

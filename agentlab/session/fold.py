@@ -18,7 +18,7 @@ from agentlab.events import KINDS, Event
 from agentlab.evolve import evolve
 from agentlab.guard import GuardPolicy
 from agentlab.session.foldwork import WORK_HANDLERS
-from agentlab.session.state import RECENT_STEPS, LoopState, State
+from agentlab.session.state import RECENT_STEPS, ControlState, LoopState, State
 from agentlab.session.superseding import OPEN_OUTSIDE, fold_refused, fold_requested, fold_restored
 
 Changes = dict[str, Any]
@@ -106,6 +106,10 @@ def _harness_woken(state: State, event: Event) -> Changes:
             crashes=recovery.crashes + (1 if crashed else 0),
             steps_at_crash=state.plan.completed,
             redone=(),
+            went_back=False,
+            confirmed=False,
+            step_ts=event.ts,
+            deaths_here=recovery.deaths_here + (1 if crashed else 0),
         )
     return {
         "incarnation": event.incarnation,
@@ -154,7 +158,14 @@ def _step_completed(state: State, event: Event) -> Changes:
     )
     spent = budget.settle(state.budget, None, {"steps": 1})
     # A new step starts its own count of errors: the ones before it were overcome.
-    return {"plan": plan, "checkpoint": checkpoint, "budget": spent, "errors_in_a_row": 0, "responses_unread": False}
+    return {
+        "plan": plan,
+        "checkpoint": checkpoint,
+        "budget": spent,
+        "errors_in_a_row": 0,
+        "responses_unread": False,
+        "recovery": evolve(state.recovery, deaths_here=0),
+    }
 
 
 def _step_validated(state: State, event: Event) -> Changes:
@@ -226,22 +237,25 @@ def _recovery_started(state: State, event: Event) -> Changes:
 
 def _recovery_step(state: State, event: Event) -> Changes:
     step = event.payload["step"]
-    if step == "load":
-        return {}
+    recovery = evolve(state.recovery, step_ts=event.ts)
     if step == "rebuild":
-        note = event.payload.get("detail", {}).get("note", "")
+        detail = event.payload.get("detail", {})
+        note = detail.get("note", "")
+        recovery = evolve(recovery, phase="verify")
+        if detail.get("history") == "kept":
+            return {"recovery": recovery}
         open_round = any(
             b.kind == "response" and b.round == state.context.round for b in state.context.blocks
         ) and bool(state.calls)
         context = purified(state.context, open_round)
         return {
             "context": evolve(context, notes=(*context.notes, note)) if note else context,
-            "recovery": evolve(state.recovery, phase="verify"),
+            "recovery": recovery,
             "responses_unread": state.responses_unread and open_round,
         }
     if step == "verify":
-        return {"recovery": evolve(state.recovery, phase="statement")}
-    return {}
+        recovery = evolve(recovery, phase="statement")
+    return {"recovery": recovery}
 
 
 def _statement_checked(state: State, event: Event) -> Changes:
@@ -254,7 +268,7 @@ def _statement_checked(state: State, event: Event) -> Changes:
 
 
 def _recovery_completed(state: State, event: Event) -> Changes:
-    return {"recovery": evolve(state.recovery, phase="")}
+    return {"recovery": evolve(state.recovery, phase=""), "control": evolve(state.control, confirm=False)}
 
 
 # --- context, budget, control --------------------------------------------------------------------------------------
@@ -380,9 +394,10 @@ def _resume_requested(state: State, event: Event) -> Changes:
         resumed_turns=state.turns,
         resume_model=event.payload.get("model") or control.resume_model,
         tools_allowed=tuple(event.payload.get("tools") or control.tools_allowed),
+        confirm=bool(event.payload.get("confirm")),
     )
     model = evolve(state.model, failures=0, gave_up="", waited_s=0.0, not_before_us=0)
-    recovery = state.recovery
+    recovery = evolve(state.recovery, deaths_here=0)
     if recovery.corrections > 1:
         recovery = evolve(recovery, corrections=0)
     plan = evolve(state.plan, rounds=0)
@@ -406,6 +421,8 @@ def _user_reply(state: State, event: Event) -> Changes:
     if control.status != "waiting" or event.payload["question_seq"] != control.question_seq:
         return {}
     answered = evolve(control, status="running", question_seq=0, question={})
+    if control.question.get("kind") == "recovery":
+        return _recovery_answered(state, event, answered)
     call_id = control.question.get("call_id")
     calls = state.calls
     if event.type == "user_reply":
@@ -419,6 +436,17 @@ def _user_reply(state: State, event: Event) -> Changes:
             for c in calls
         )
     return {"control": answered, "calls": calls, "loop": evolve(state.loop, person=True)}
+
+
+def _recovery_answered(state: State, event: Event, answered: ControlState) -> Changes:
+    """A person was asked whether the session may go on after a crash; whatever is no approval pauses it."""
+    if event.type == "approval_given":
+        return {"control": answered, "recovery": evolve(state.recovery, confirmed=True)}
+    said = str(event.payload.get("text") or event.payload.get("note") or "")
+    paused = evolve(
+        answered, pause_id=event.payload["id"], pause_reason="recovery not confirmed", pause_detail=said[:500]
+    )
+    return {"control": paused}
 
 
 def _budget_extended(state: State, event: Event) -> Changes:

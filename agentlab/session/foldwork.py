@@ -363,13 +363,20 @@ def _sandbox_lost(state: State, event: Event) -> Changes:
 def _sandbox_restored(state: State, event: Event) -> Changes:
     p = event.payload
     changes: Changes = {"sandbox": evolve(state.sandbox, status="ready", filled=True, stale=False)}
-    notes = [f"After a sandbox loss, {d['call_id']} gave another result than recorded." for d in p["differs"]]
+    notes = [_differs(d) for d in p["differs"]]
     notes += [f"After a sandbox loss, {c} was not run again: check where it stands." for c in p["not_rerun"]]
     if notes:
         changes["context"] = evolve(state.context, notes=(*state.context.notes, *notes[:20]))
     if p["rerun"]:
         changes["recovery"] = evolve(state.recovery, redone=tuple(p["rerun"])[-50:])
     return changes
+
+
+def _differs(found: dict[str, Any]) -> str:
+    said = f"After a sandbox loss, {found['tool']} ({found['call_id']}) was run again and gave another result than recorded."
+    if "now" not in found:
+        return said
+    return f"{said} Recorded: {found['recorded']}. Now: {found['now']}."
 
 
 def _snapshot_taken(state: State, event: Event) -> Changes:

@@ -31,6 +31,7 @@ Migration = Callable[[Stored], Stored]
 
 ADDED_IN_2: Mapping[str, Any] = {
     "calls[].superseded": False,
+    "control.confirm": False,
     "control.queued": 0,
     "control.queued_seq": 0,
     "context.blocks[].cap": -1,
@@ -48,6 +49,10 @@ ADDED_IN_2: Mapping[str, Any] = {
     "context.told": "",
     "control.restore": None,
     "control.tools_allowed": [],
+    "recovery.confirmed": False,
+    "recovery.deaths_here": 0,
+    "recovery.step_ts": 0,
+    "recovery.went_back": False,
     "sandbox.restores": 0,
     "sandbox.stale": False,
 }

@@ -13,7 +13,9 @@ from agentlab.definition import Definition
 from agentlab.errors import PayloadError
 from agentlab.events import parse
 from agentlab.session import commands as c
+from agentlab.session.schemes import scheme_named
 from agentlab.session.state import State
+from agentlab.session.strategies import strategy_named
 
 MAX_CORRECTIONS = 1
 SHOWN_EFFECTS = 20
@@ -47,15 +49,36 @@ def decide_recovery(state: State, definition: Definition) -> c.Command | None:
             if call.status == "pending":
                 return c.VerifyEffect(call.call_id, call.tool, call.key)
         return c.FinishVerification(sum(1 for call in state.calls if call.status == "in_doubt"))
+    skipped = False
     if recovery.phase == "statement":
-        if definition.strategy != "statement" or state.turns == 0:
-            return c.CompleteRecovery(skipped_statement=True)
-        if recovery.statement:
-            return c.CheckStatement(recovery.statement)
-        if recovery.corrections > MAX_CORRECTIONS:
-            return c.Pause("statement", "the model's account of where it is does not agree with the log")
-        return c.AskModel("statement", state.model.not_before_us)
-    return c.CompleteRecovery()
+        strategy = strategy_named(definition.strategy)
+        for call in state.calls:
+            error = strategy.interrupts(call)
+            if error:
+                return c.AnswerCall(call.call_id, call.tool, False, error, "interrupted")
+        if strategy.asks(state):
+            return _statement(state)
+        skipped = True
+    if state.control.confirm and not recovery.confirmed:
+        return c.AskPerson(_confirmation(state), "recovery", options=("approve", "deny"))
+    return c.CompleteRecovery(skipped_statement=skipped)
+
+
+def _statement(state: State) -> c.Command:
+    """The fourth step: ask, check by rule, have it corrected once, then pause for a person."""
+    recovery = state.recovery
+    if recovery.statement:
+        return c.CheckStatement(recovery.statement)
+    if recovery.corrections > MAX_CORRECTIONS:
+        return c.Pause("statement", "the model's account of where it is does not agree with the log")
+    return c.AskModel("statement", state.model.not_before_us)
+
+
+def _confirmation(state: State) -> str:
+    facts = expected_statement(state)
+    done = ", ".join(facts["completed_steps"]) or "no step"
+    effects = f", {len(facts['effects_done'])} effects" if facts["effects_done"] else ""
+    return f"The session was recovered: {done} done{effects}, next is {facts['next_step'] or 'the end'}. May it go on?"
 
 
 def plan(state: State, definition: Definition) -> tuple[str, ...]:
@@ -66,16 +89,27 @@ def plan(state: State, definition: Definition) -> tuple[str, ...]:
         + (f" from the checkpoint at {recovery.checkpoint_seq}" if recovery.checkpoint_seq else " (no checkpoint)")
         + f", then {recovery.replayed} events",
     ]
+    if scheme_named(definition.scheme).goes_back(state):
+        to = f"the checkpoint at {state.checkpoint.seq}" if state.checkpoint.seq else "the beginning"
+        lines.append(f"go back: to {to}; what came after it is superseded and done again")
     if state.sandbox.status == "unattached":
         lines.append(
             f"sandbox: take up {state.sandbox.sandbox_id};"
             f" if it is gone, restore and run again {len(state.sandbox.since_snapshot)} commands"
         )
-    lines.append("rebuild: goal, confirmed facts, next action")
+    strategy = strategy_named(definition.strategy)
+    facts = "goal, confirmed facts, next action" if strategy.purifies() else "the history as it was"
+    lines.append(f"rebuild: {facts}")
     pending = [call.key for call in state.calls if call.status == "pending"]
     lines.append("verify: " + (", ".join(pending) if pending else "no effect is pending"))
-    if definition.strategy == "statement" and state.turns:
+    if strategy.asks(state):
         lines.append("statement: the model says where it is; checked against the log")
+    else:
+        lines.append(
+            f"statement: not asked for (strategy {strategy.name})" if state.turns else "statement: nothing was said yet"
+        )
+    if state.control.confirm:
+        lines.append("confirm: a person is asked before it goes on")
     if state.calls:
         lines.append("then: " + ", ".join(f"{call.tool} ({call.status})" for call in state.calls))
     return tuple(lines)

@@ -184,6 +184,14 @@ class RecoveryState:
     crashes: int = 0
     steps_at_crash: int = 0
     redone: tuple[str, ...] = ()
+    went_back: bool = False
+    """This recovery has given up what came after the newest checkpoint (scheme *snapshot*)."""
+    confirmed: bool = False
+    """A person has confirmed that the session may go on."""
+    step_ts: int = 0
+    """When the newest of the four steps was done, in microseconds: where the next one's duration begins."""
+    deaths_here: int = 0
+    """Deaths since a plan step was completed or somebody resumed the session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +219,8 @@ class ControlState:
     resume_model: str = ""
     tools_allowed: tuple[str, ...] = ()
     """Callables whose source changed after the task was accepted and that somebody allowed as they are now."""
+    confirm: bool = False
+    """Somebody wants to be asked before the next recovery is over."""
     restore: tuple[str, int] | None = None
     """An unanswered request to go back: (id, seq of the checkpoint)."""
     queued: int = 0

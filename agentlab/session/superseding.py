@@ -84,7 +84,7 @@ def fold_restored(state: State, event: Event) -> Changes:
         "sandbox": _sandbox(state.sandbox, then.sandbox),
         "context": evolve(then.context, notes=notes),
         "checkpoint": _checkpoint(state, event),
-        "recovery": evolve(state.recovery, statement="", corrections=0),
+        "recovery": evolve(state.recovery, statement="", corrections=0, went_back=True),
         "loop": LoopState(policy=state.loop.policy, memory=then.loop.memory, person=True),
         "errors_in_a_row": 0,
         "responses_unread": then.responses_unread,

@@ -99,8 +99,8 @@ MUTATIONS = (
     ),
     Mutation(
         "a command's id changes with the incarnation", "harness/toolcalls.py",
-        "    exec_id = f\"{call.call_id}.{call.tries}\"",
-        "    exec_id = f\"{call.call_id}.{call.tries}{rig.recorder.incarnation}\"",
+        "    exec_id = execution_id(call.call_id, call.tries, rig.state.sandbox.restores)",
+        "    exec_id = execution_id(call.call_id, f\"{call.tries}{rig.recorder.incarnation}\", rig.state.sandbox.restores)",
     ),
     Mutation(
         "a result is acknowledged before it is on record", "harness/toolcalls.py",
