@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from agentlab.version import __version__
 
 if TYPE_CHECKING:
+    from agentlab.analysis import diagnose, frames, plots, report
     from agentlab.authoring import Task, register_task, step, tool, validator
     from agentlab.calling import effect_key, task_params
     from agentlab.comparing import Latencies, compare, fit, sweep
@@ -55,11 +56,15 @@ _HOMES = {
     "Weibull": "agentlab.failures",
     "call": "agentlab.models.scripted",
     "compare": "agentlab.comparing",
+    "diagnose": "agentlab.analysis",
     "effect_key": "agentlab.calling",
     "explore": "agentlab.explorer",
     "fit": "agentlab.comparing",
+    "frames": "agentlab.analysis",
     "parse_fault": "agentlab.faults",
+    "plots": "agentlab.analysis",
     "register_task": "agentlab.authoring",
+    "report": "agentlab.analysis",
     "say": "agentlab.models.scripted",
     "step": "agentlab.authoring",
     "sweep": "agentlab.comparing",
@@ -90,12 +95,16 @@ __all__ = [
     "__version__",
     "call",
     "compare",
+    "diagnose",
     "effect_key",
     "explore",
     "fit",
+    "frames",
     "load_ipython_extension",
     "parse_fault",
+    "plots",
     "register_task",
+    "report",
     "say",
     "step",
     "sweep",

@@ -1,17 +1,17 @@
 """Frames, plots, diagnosis and reports over the logs of sessions.
 
-    from agentlab import analysis
+    import agentlab as al
 
-    analysis.calls(session)                          # a data frame
-    analysis.plots.latency(session)                  # a matplotlib Axes
-    analysis.diagnose(session)                       # symptoms with evidence
-    analysis.report(lab, "report.html")              # one page that needs nothing else
+    al.frames.calls(session)                         # a data frame
+    al.plots.latency(session)                        # a matplotlib Axes
+    session.diagnose()                               # symptoms with evidence
+    al.report(lab, "report.html")                    # one page that needs nothing else
 
-All take a session, several, a lab, or (with ``lab=``) an SQL condition over its sessions. Nothing heavy is imported
-until a function needs it.
+All take a session, several, a lab, or an SQL condition over the sessions of a lab (of ``lab=``, else of the one in
+hand in the notebook, else of ``./lab``). Nothing heavy is imported until a function needs it.
 """
 
-from agentlab.analysis import plots
+from agentlab.analysis import frames, plots
 from agentlab.analysis.diagnose import Diagnosis, Symptom, diagnose
 from agentlab.analysis.frames import (
     budget,
@@ -25,12 +25,13 @@ from agentlab.analysis.frames import (
     sessions,
     turns,
 )
-from agentlab.analysis.report import report
+from agentlab.analysis.report import Report, page, report
 from agentlab.analysis.sources import Analysed, analysed
 
 __all__ = [
     "Analysed",
     "Diagnosis",
+    "Report",
     "Symptom",
     "analysed",
     "budget",
@@ -40,7 +41,9 @@ __all__ = [
     "diagnose",
     "effects",
     "events",
+    "frames",
     "guard",
+    "page",
     "plots",
     "recoveries",
     "report",

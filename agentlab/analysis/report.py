@@ -5,13 +5,16 @@ from __future__ import annotations
 import base64
 import html
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from agentlab.analysis import plots
 from agentlab.analysis.diagnose import diagnose, diagnosis_html
 from agentlab.analysis.plots.drawing import png
 from agentlab.analysis.sources import Analysed, Frame, Source, analysed
+from agentlab.errors import UserError
 
 MOST_ROWS = 40
 _STYLE = """
@@ -38,14 +41,59 @@ FROM calls WHERE step IS NOT NULL GROUP BY ALL HAVING count(*) FILTER (NOT ok) >
 """
 
 
-def report(x: Source, path: str | os.PathLike[str] | None = None, *, lab: Any = None, title: str = "") -> str:
-    """The report on ``x`` as HTML text; with ``path`` it is written there as well.
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A page that was written. It is a path: ``open(report)`` and ``shutil.copy(report, …)`` work."""
 
-    Payloads stay out of it: metadata, numbers, names of tools and causes only.
+    path: Path
+    title: str
+    size_bytes: int
+
+    def __fspath__(self) -> str:
+        return os.fspath(self.path)
+
+    def __str__(self) -> str:
+        return f"{self.title}: {self.path.name}, one page that needs nothing else"
+
+    __repr__ = __str__
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        link = f'<a href="{_e(quote(str(self.path)))}">{_e(self.path.name)}</a>'
+        return f"<div>{_e(self.title)}: {link}, one page that needs nothing else</div>"
+
+
+def report(x: Source, path: str | os.PathLike[str] | None = None, *, lab: Any = None, title: str = "") -> Report:
+    """Write the report on ``x`` as one self-contained HTML page: pictures, tables, diagnosis.
+
+    Without ``path`` it is ``report-<session>.html``, or ``report.html`` for several, in the working folder. Payloads
+    stay out of it: metadata, numbers, names of tools and causes only.
 
     Raises:
-        OSError: the page can not be written.
+        UserError: the page can not be written there.
     """
+    found = analysed(x, lab)
+    names = found.frame("sessions").session_id.tolist()
+    title = title or (f"Session {names[0]}" if len(names) == 1 else f"{len(names)} sessions")
+    if path is None:
+        path = f"report-{_file_name(names[0])}.html" if len(names) == 1 else "report.html"
+    target = Path(path)
+    text = page(found, title=title).encode(errors="backslashreplace")
+    try:
+        target.write_bytes(text)
+    except OSError as error:
+        raise UserError(f"the report can not be written to {target}: {error.strerror}") from error
+    return Report(target, title, len(text))
+
+
+def _file_name(session_id: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_." else "_" for c in session_id)[:100]
+
+
+def page(x: Source, *, lab: Any = None, title: str = "") -> str:
+    """The page that :func:`report` writes, as text."""
     found = analysed(x, lab)
     sessions = found.frame("sessions")
     names = sessions.session_id.tolist()
@@ -60,14 +108,11 @@ def report(x: Source, path: str | os.PathLike[str] | None = None, *, lab: Any = 
     ]
     for heading, view, columns in _TABLES:
         parts += [f"<h2>{heading}</h2>", _table(found.frame(view)[columns.split()])]
-    page = (
+    return (
         f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>{_e(title)}</title>'
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head>'
         f"<body><h1>{_e(title)}</h1>{''.join(parts)}</body></html>\n"
     )
-    if path is not None:
-        Path(path).write_text(page, encoding="utf-8", errors="backslashreplace")
-    return page
 
 
 def _summary(sessions: Frame) -> str:
@@ -86,7 +131,7 @@ def _summary(sessions: Frame) -> str:
 def _picture(found: Analysed, name: str) -> str:
     ax = getattr(plots, name)(found)
     data = base64.b64encode(png(ax.figure)).decode()
-    return f'<h2>{_e(name.capitalize())}</h2><img alt="{_e(ax.agentlab_alt)}" src="data:image/png;base64,{data}">'
+    return f'<h2>{_e(name.capitalize())}</h2><img alt="{_e(ax.alt)}" src="data:image/png;base64,{data}">'
 
 
 def _table(frame: Frame) -> str:

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from agentlab.errors import UserError
+from agentlab.log import ParquetStore
 from agentlab.query import Query
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+DEFAULT_LAB = "lab"
+
 Source = Any
-"""A ``Session``; an iterable of them (of one lab); a ``Lab`` (or its store, or a ``Query``); a text, with ``lab``: an
-SQL condition over the columns of the view ``sessions``, like ``"task = 'report' AND crashes > 0"``; or an
-:class:`Analysed` that was made before."""
+"""A ``Session``; an iterable of them (of one lab); a ``Lab`` (or its store, or a ``Query``); a text: an SQL condition
+over the columns of the view ``sessions``, like ``"task = 'report' AND crashes > 0"``, of the lab that ``lab`` says, else
+of the one in hand; or an :class:`Analysed` that was made before."""
+
+_in_hand: Callable[[], Any] | None = None
+
+
+def lab_in_hand(found: Callable[[], Any] | None) -> None:
+    """Say which lab a condition means that comes without one; a notebook does. Without it, it is ``./lab``."""
+    global _in_hand
+    _in_hand = found
 
 
 Frame = Any
@@ -72,7 +84,10 @@ def analysed(x: Source, lab: Any = None) -> Analysed:
 
 def _chosen(condition: str, lab: Any) -> Query:
     if lab is None:
-        raise UserError(f"{condition!r} chooses sessions of a lab: pass lab= as well")
+        lab = _in_hand() if _in_hand is not None else ParquetStore(DEFAULT_LAB)
+        place = str(getattr(lab, "path", DEFAULT_LAB))
+        if not os.path.isdir(place):
+            raise UserError(f"{condition!r} chooses sessions of a lab, and there is none at {place}: pass lab= as well")
     store = getattr(lab, "store", lab)
     found = Query(store).sql(f"SELECT session_id FROM sessions WHERE {condition or 'true'} ORDER BY session_id")
     return _restricted(store, found.session_id)

@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from agentlab.cli import actions
+from agentlab.cli import actions, analysing
 from agentlab.cli.timetravel import add_verbs as add_timetravel_verbs
 from agentlab.explorer.options import add_arguments as add_explore_options
 from agentlab.pool.words import session_limit
@@ -83,6 +83,7 @@ def build_parser() -> argparse.ArgumentParser:
     verb("locate", actions.locate, "say where a session is and what failed", session=True)
     add_timetravel_verbs(verb)
     verb("verify", actions.verify, "check every row's hash", session=True)
+    analysing.add_verbs(verb)
     explore = verb(
         "explore", actions.explore, "kill a task at every crash point, simulated, and judge every end", lab=False
     )

@@ -45,6 +45,7 @@ from agentlab.supervisor.liveness import takeover as take_over
 from agentlab.toolhost.outcome import import_root
 
 if TYPE_CHECKING:
+    from agentlab.analysis import Diagnosis, Report
     from agentlab.lab.lab import Lab
 
 RESTING = ("paused", "waiting", "ended")
@@ -159,6 +160,22 @@ class Session:
         found = find(checkpoints_of(events), name)
         state = checkpoint_state(events[found.seq - 1], self.lab.store.blobs)
         return picture(found, state, self.definition, events, lambda v: resolve(v, self.lab.store.blobs.get))
+
+    def diagnose(self) -> Diagnosis:
+        """The known symptoms of long runs, looked for in this log: evidence (event numbers), likely cause, what to do."""
+        from agentlab.analysis import diagnose
+
+        return diagnose(self)
+
+    def report(self, path: str | os.PathLike[str] | None = None) -> Report:
+        """Write one self-contained HTML page (pictures, tables, diagnosis); ``report-<id>.html`` without a path.
+
+        Raises:
+            UserError: it can not be written there.
+        """
+        from agentlab.analysis import report
+
+        return report(self, path)
 
     @property
     def result(self) -> dict[str, Any] | None:

@@ -19,8 +19,10 @@ __all__ = ["Place", "Request", "Verb", "agent", "all_verbs", "current", "load", 
 
 def load(shell: Any) -> None:
     """Register the magic and its completion in ``shell``. Doing it twice changes nothing."""
+    from agentlab.analysis.sources import lab_in_hand
     from agentlab.notebook import completion, magic
 
+    lab_in_hand(lambda: current().lab)
     magic.install(shell)
     completion.install(shell)
 

@@ -56,6 +56,23 @@ class VerbParser(argparse.ArgumentParser):
         """What stands without an option's name."""
         return [action for action in self._actions if not action.option_strings]
 
+    def before_text(self, line: str) -> tuple[list[str], str]:
+        """The options at the beginning of ``line``, with their values, and the text after them as it was written."""
+        options: list[str] = []
+        text = line.lstrip()
+        while text.startswith("-") and not text.startswith("-- "):
+            found = _WORD.match(text)
+            assert found is not None
+            options += split(found[0])
+            text = text[found.end() :].lstrip()
+            if self._wants_value(options[-1]) and (found := _WORD.match(text)):
+                options += split(found[0])
+                text = text[found.end() :].lstrip()
+        return options, text
+
+    def _wants_value(self, option: str) -> bool:
+        return any(option in action.option_strings and action.nargs is None for action in self._actions)
+
     def error(self, message: str) -> NoReturn:
         """Raise :class:`BadLine`, with near matches for a value that is none of the choices."""
         wrong = _WRONG_CHOICE.search(message)
@@ -120,10 +137,11 @@ def dispatch(line: str, cell: str | None, namespace: Mapping[str, Any]) -> Any:
     if cell is not None and not chosen.takes_cell:
         raise BadLine(f"%agent {chosen.name} takes no cell body: write it with one %")
     parser = VerbParser(chosen)
+    options_given, text = parser.before_text(line.strip()[len(chosen.name) :]) if chosen.takes_text else (words[1:], "")
     try:
-        options = parser.read(words[1:])
+        options = parser.read(options_given)
     except HelpAsked:
         from agentlab.notebook.views import HelpView
 
         return HelpView.of(chosen, parser)
-    return chosen.action(Request(options, cell, namespace, current()))
+    return chosen.action(Request(options, cell, namespace, current(), text))

@@ -14,12 +14,16 @@ from agentlab.notebook.place import Place
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One use of a verb: its parsed options, the cell's body (None for a line), the user's names, and the place."""
+    """One use of a verb: its parsed options, the cell's body (None for a line), the user's names, and the place.
+
+    ``text`` is what follows the options, as it was written; only verbs that take text have it.
+    """
 
     options: argparse.Namespace
     cell: str | None
     namespace: Mapping[str, Any]
     place: Place
+    text: str = ""
 
 
 Arguments = Callable[[argparse.ArgumentParser], None]
@@ -30,7 +34,8 @@ Action = Callable[[Request], Any]
 class Verb:
     """A verb: what it is called, one line of help, an example, its arguments, and what it does.
 
-    ``action`` returns the object to show. ``takes_cell`` says whether ``%%agent`` makes sense for it.
+    ``action`` returns the object to show. ``takes_cell`` says whether ``%%agent`` makes sense for it; ``takes_text``
+    that what stands after its options is text in a language of its own, quotes and dashes included.
     """
 
     name: str
@@ -39,6 +44,7 @@ class Verb:
     arguments: Arguments
     action: Action
     takes_cell: bool = False
+    takes_text: bool = False
 
 
 _verbs: dict[str, Verb] = {}
@@ -55,12 +61,18 @@ def no_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def verb(
-    name: str, help: str, example: str = "", arguments: Arguments = no_arguments, *, takes_cell: bool = False
+    name: str,
+    help: str,
+    example: str = "",
+    arguments: Arguments = no_arguments,
+    *,
+    takes_cell: bool = False,
+    takes_text: bool = False,
 ) -> Callable[[Action], Action]:
     """Make a function of a :class:`Request` a verb."""
 
     def add(action: Action) -> Action:
-        register(Verb(name, help, example or f"%agent {name}", arguments, action, takes_cell))
+        register(Verb(name, help, example or f"%agent {name}", arguments, action, takes_cell, takes_text))
         return action
 
     return add

@@ -140,11 +140,12 @@ class _Page(HTMLParser):
 
 def test_the_report_needs_nothing_else(store: ParquetStore, tmp_path: Path) -> None:
     story = short(store, "a")
-    text = analysis.report(store, tmp_path / "report.html", title="May <1>")
-    assert (tmp_path / "report.html").read_text(encoding="utf-8") == text
+    made = analysis.report(store, tmp_path / "report.html", title="May <1>")
+    text = Path(made).read_text(encoding="utf-8")
+    assert text == analysis.page(store, title="May <1>")
     page = _Page()
     page.feed(text)
     assert len(page.alts) == 7 and all(page.alts)
     assert all(link.startswith("data:image/png;base64,") for link in page.links)
     assert "May &lt;1&gt;" in text and f"{len(story.events):,} events" in text
-    assert "no session" in analysis.report([], lab=store)
+    assert "no session" in analysis.page([], lab=store)

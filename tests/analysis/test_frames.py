@@ -29,7 +29,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     return lab
 
 
-def test_what_a_source_may_be(lab: Lab) -> None:
+def test_what_a_source_may_be(lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     one = lab.session("report-1")
     assert set(analysis.calls(one).session_id) == {"report-1"}
     assert list(analysis.sessions([lab.session("report-2"), one]).session_id) == ["report-1", "report-2"]
@@ -39,9 +39,13 @@ def test_what_a_source_may_be(lab: Lab) -> None:
     assert list(analysis.sessions("crashes > 1 AND session_id LIKE '%-2'", lab=lab).session_id) == ["report-2"]
     assert len(analysis.events([], lab=lab)) == 0
     assert len(analysis.sessions(analysis.analysed(one))) == 1
+    monkeypatch.setattr("agentlab.analysis.sources._in_hand", None)
+    monkeypatch.chdir(tmp_path)
     for wrong, words in (("crashes > 1", "pass lab="), ([], "no session"), (7, "no session"), ([7], "pass sessions")):
         with pytest.raises(UserError, match=words):
             analysis.sessions(wrong)
+    Story(Lab("lab").store, "here")
+    assert list(analysis.sessions("true").session_id) == ["here"]
     other = SimpleNamespace(id="x", lab=SimpleNamespace(store=ParquetStore("elsewhere")))
     with pytest.raises(UserError, match="several labs"):
         analysis.sessions([one, other])

@@ -46,9 +46,9 @@ def test_every_plot_draws_every_kind_of_run(name: str, ids: tuple[str, ...], sto
     given = figure.add_subplot()
     ax = getattr(plots, name)(one(store, *ids), ax=given)
     assert ax is given
-    assert isinstance(ax.agentlab_data, pd.DataFrame) and "session_id" in ax.agentlab_data
-    assert ax.agentlab_alt.startswith(ax.get_title(loc="left").split(" (")[0])
-    if ids[:1] in (("report-1",), ("long-1",)) and not ax.agentlab_data.empty and name != "recovery":
+    assert isinstance(ax.data, pd.DataFrame) and "session_id" in ax.data
+    assert ax.alt.startswith(ax.get_title(loc="left").split(" (")[0])
+    if ids[:1] in (("report-1",), ("long-1",)) and not ax.data.empty and name != "recovery":
         assert "harness died" in words(ax) and "sandbox lost" in words(ax) and "recovering" in words(ax)
     figure.canvas.draw()
     assert "matplotlib.pyplot" not in sys.modules
@@ -57,7 +57,7 @@ def test_every_plot_draws_every_kind_of_run(name: str, ids: tuple[str, ...], sto
 def test_an_own_figure_shows_itself(store: ParquetStore) -> None:
     ax = plots.recovery(one(store, "report-1"))
     shown = ax._repr_mimebundle_()
-    assert shown["image/png"][:4] == b"\x89PNG" and shown["text/plain"] == ax.agentlab_alt
+    assert shown["image/png"][:4] == b"\x89PNG" and shown["text/plain"] == ax.alt
     assert ax.figure.get_size_inches()[0] == drawing.WIDTH
 
 
@@ -70,7 +70,7 @@ def test_latency_draws_each_call_where_it_ended(store: ParquetStore) -> None:
     assert list(line.get_ydata()) == pytest.approx(list(clean.latency_s))
     start = found.frame("sessions").started_at[0]
     assert list(line.get_xdata()) == pytest.approx(list((clean.ended_at - start).dt.total_seconds()))
-    assert len(ax.agentlab_data) == calls.latency_s.notna().sum() + turns.latency_s.notna().sum()
+    assert len(ax.data) == calls.latency_s.notna().sum() + turns.latency_s.notna().sum()
     assert any(text.startswith(f"clean: n={len(clean)}, p50") for text in words(ax))
     assert "failed: 1" in words(ax)
 
@@ -91,13 +91,13 @@ def test_burn_reaches_the_share_that_was_used(store: ParquetStore) -> None:
     used = found.frame("turns").input_tokens.sum()
     line = next(line for line in ax.lines if str(line.get_label()).startswith("input tokens"))
     assert float(line.get_ydata()[-1]) == pytest.approx(used / 20_000)
-    assert "reaches its limit in" in ax.agentlab_alt
+    assert "reaches its limit in" in ax.alt
     ended = plots.burn(one(store, "report-1"))
-    assert "reaches" not in ended.agentlab_alt
+    assert "reaches" not in ended.alt
 
 
 def test_loops_find_the_circle(store: ParquetStore) -> None:
-    data = plots.loops(one(store, "report-1")).agentlab_data
+    data = plots.loops(one(store, "report-1")).data
     again = data[data.repeat]
     assert again.tool_name.tolist() == ["clean", "check", "check"]
     assert data.rate.iloc[-1] == pytest.approx(3 / 15)
@@ -120,14 +120,14 @@ def test_recovery_stacks_to_the_whole(store: ParquetStore) -> None:
 def test_timeline_lanes(store: ParquetStore) -> None:
     ax = plots.timeline(one(store, "report-1"))
     assert [t.get_text() for t in ax.get_yticklabels()] == ["harness", "model", "tools", "sandbox", "checkpoints"]
-    data = ax.agentlab_data
+    data = ax.data
     assert (data.lane == "harness").sum() == 3 and (data.lane == "checkpoints").sum() == 5
     assert (data.width >= 0).all()
 
 
 def test_context_layers_add_up(store: ParquetStore) -> None:
     found = one(store, "report-1")
-    data = plots.context(found).agentlab_data
+    data = plots.context(found).data
     turns = found.frame("turns")
     turns = turns[turns.purpose == "act"]
     assert (data.base_tokens + data.scratch_tokens).tolist() == turns.tokens_estimate.tolist()
@@ -141,7 +141,7 @@ def test_effects_show_their_end(store: ParquetStore, tmp_path: Path) -> None:
         story.effect("send", number, outcome)
     ax = plots.effects(ParquetStore(tmp_path))
     assert {"completed: 1", "in doubt: 1", "pending: 1"} <= set(words(ax))
-    assert plots.effects(one(store, "report-1")).agentlab_data.verified.tolist() == [1]
+    assert plots.effects(one(store, "report-1")).data.verified.tolist() == [1]
 
 
 def test_hostile_names_are_only_text(tmp_path: Path) -> None:

@@ -99,6 +99,24 @@ def test_looking_at_a_session(made):
     assert good("sessions", "--lab", lab.parent / "none").startswith("no sessions yet")
 
 
+def test_asking_and_diagnosing(made, tmp_path):
+    lab, _ = made
+    query = "SELECT session_id, status, started_at FROM sessions WHERE task = 'sales_report'"
+    assert "may" in good("sql", query, "--lab", lab) and "no rows" in good("sql", query + " AND false", "--lab", lab)
+    (row,) = json.loads(good("sql", query, "--lab", lab, "--json"))
+    assert row["session_id"] == "may" and row["status"] == "ended" and row["started_at"].endswith("Z")
+    assert good("sql", query, "--lab", lab, "--csv").splitlines()[1].startswith("may,ended,20")
+    assert "latency_s" in good("sql", "calls", "--views") and "recoveries: one death" in good("sql", "--views")
+    wrong = agentlab("sql", "SELECT nonsense FROM calls", "--lab", lab)
+    assert wrong.returncode == 2 and "can not be answered" in wrong.stderr and "Traceback" not in wrong.stderr
+    assert "no lab at" in refused("sql", query, "--lab", tmp_path / "none")
+    found = json.loads(good("diagnose", "may", "--lab", lab, "--json"))
+    assert found["subject"] == "may" and not [s for s in found["symptoms"] if s["verdict"] == "found"]
+    made_ = json.loads(good("report", "may", "--lab", lab, "--to", tmp_path / "may.html", "--json"))
+    assert (tmp_path / "may.html").stat().st_size == made_["bytes"] > 10_000
+    assert good("seal", "--lab", lab).endswith("files merged\n")
+
+
 def test_a_flipped_byte_is_found_and_named_or_changes_nothing(made, tmp_path):
     lab, _ = made
     copy = tmp_path / "lab"

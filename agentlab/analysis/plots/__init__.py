@@ -1,7 +1,7 @@
 """Plots: one function, one matplotlib Axes.
 
-Each takes ``x`` as the frames do, draws on ``ax`` (a new figure without one) and returns it. ``ax.agentlab_data`` is
-the frame that was drawn, ``ax.agentlab_alt`` says in words what is to be seen. Colours are Okabe and Ito's, never
+Each takes ``x`` as the frames do, draws on ``ax`` (a new figure without one) and returns it. ``ax.data`` is
+the frame that was drawn, ``ax.alt`` says in words what is to be seen. Colours are Okabe and Ito's, never
 alone: a marker or a hatch says the same. Deaths are dashed lines with a triangle on top, recoveries green bands, in
 all of them. No global style is set and pyplot is not touched.
 """

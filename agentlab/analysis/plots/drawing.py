@@ -36,7 +36,7 @@ def new_axes(ax: Axes | None, height: float = 3.4) -> Axes:
 
 
 def _bundle(ax: Axes) -> dict[str, Any]:
-    return {"text/plain": getattr(ax, "agentlab_alt", "a plot"), "image/png": png(ax.figure)}
+    return {"text/plain": getattr(ax, "alt", "a plot"), "image/png": png(ax.figure)}
 
 
 def png(figure: Any, dpi: int = 100) -> bytes:
@@ -66,8 +66,8 @@ def finish(ax: Axes, data: Frame, title: str, alt: str, legend: int = 0) -> Axes
             frameon=False, handletextpad=0.5, columnspacing=1.4,
         )  # fmt: skip
         _readable(made)
-    ax.agentlab_data = data
-    ax.agentlab_alt = alt
+    ax.data = data
+    ax.alt = alt
     return ax
 
 
