@@ -1,0 +1,65 @@
+"""The beat of a panel: a daemon thread that looks at the log at most four times a second and sets widget traits."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+PERIOD_S = 0.25
+"""At most four updates a second."""
+IDLE_S = 0.5
+"""How often a panel looks whose sessions all rest."""
+LOGGER = logging.getLogger("agentlab.panel")
+
+
+class Pulse:
+    """Calls ``beat`` until it is closed. ``beat`` says whether something is going on.
+
+    An error in a beat is logged and the next beat comes: what watches never disturbs what it watches.
+    """
+
+    def __init__(self, beat: Callable[[], bool]) -> None:
+        self._beat = beat
+        self._soon = threading.Event()
+        self._closed = False
+        self._thread: threading.Thread | None = None
+        self.took_s: deque[float] = deque(maxlen=2000)
+        """Seconds of the newest beats."""
+        self._complained = ""
+
+    def start(self) -> None:
+        """Begin to beat."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="agentlab-panel", daemon=True)
+            self._thread.start()
+
+    def soon(self) -> None:
+        """Look at the next opportunity instead of when it is time: somebody has done something."""
+        self._soon.set()
+
+    def close(self, wait: bool = True) -> None:
+        """Stop beating."""
+        self._closed = True
+        self._soon.set()
+        if wait and self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(5.0)
+
+    def _run(self) -> None:
+        busy = True
+        while not self._closed:
+            began = time.monotonic()
+            try:
+                busy = self._beat()
+            except Exception as error:
+                if str(error) != self._complained:  # said once, not four times a second
+                    self._complained = str(error)
+                    LOGGER.warning("the panel could not be brought up to date: %s", error)
+            took = time.monotonic() - began
+            self.took_s.append(took)
+            hurried = self._soon.wait(max(0.05, (PERIOD_S if busy else IDLE_S) - took))
+            self._soon.clear()
+            if hurried and not self._closed:
+                time.sleep(max(0.0, 0.05 - took))  # several hurried ones in a row are one

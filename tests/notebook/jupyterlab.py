@@ -1,0 +1,151 @@
+"""A real JupyterLab and a real browser, for the tests that click. Pictures go to ``AGENTLAB_SCREENSHOTS``, if it is set."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+
+from tests.notebook.conftest import until
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+OPTIONS = [
+    "--no-sandbox", "--headless", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+]  # fmt: skip
+TIMEOUT_MS = 40_000
+_OWN = (
+    "JUPYTERLAB_WORKSPACES_DIR", "JUPYTERLAB_SETTINGS_DIR", "JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR",
+)  # fmt: skip
+
+
+@contextlib.contextmanager
+def jupyterlab(folder: Path) -> Iterator[tuple[str, Path]]:
+    """JupyterLab on a free port, with settings and workspaces of its own: its address, and the folder it serves."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    env = {**os.environ, "AGENTLAB_DISPLAY": "", **{name: str(folder / name.lower()) for name in _OWN}}
+    env.pop("CI", None)
+    root = folder / "root"
+    root.mkdir()
+    quiet = folder / "jupyterlab_settings_dir" / "@jupyterlab" / "apputils-extension"
+    quiet.mkdir(parents=True)
+    (quiet / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
+    command = [
+        sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--port={port}", f"--ServerApp.root_dir={root}",
+        "--IdentityProvider.token=t", "--LabApp.expose_app_in_browser=True", "--LabApp.news_url=",
+    ]  # fmt: skip
+    with (folder / "server.log").open("wb") as log:
+        process = subprocess.Popen(command, env=env, stdout=log, stderr=log, start_new_session=True)
+    url = f"http://127.0.0.1:{port}"
+
+    def serves() -> bool:
+        assert process.poll() is None, (folder / "server.log").read_text()
+        try:
+            return bool(urllib.request.urlopen(f"{url}/api?token=t", timeout=2).status == 200)
+        except OSError:
+            return False
+
+    try:
+        until(serves, 60)
+        yield url, root
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(15)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def write_notebook(path: Path, cells: list[str]) -> None:
+    """A notebook of these code cells, not run."""
+    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+    made = [nbformat.v4.new_code_cell(source.strip()) for source in cells]
+    nbformat.write(nbformat.v4.new_notebook(cells=made, metadata={"kernelspec": kernel}), path)
+
+
+class Page:
+    """A notebook in a browser tab."""
+
+    def __init__(self, browser: Any, url: str, name: str, *, workspace: str = "w", height: int = 1500) -> None:
+        self.page = browser.new_page(viewport={"width": 1280, "height": height})
+        self.page.set_default_timeout(TIMEOUT_MS)
+        # A run that is asked for before the session is there makes JupyterLab ask which kernel is meant.
+        self.page.add_locator_handler(
+            self.page.locator("dialog.jp-Dialog"), lambda dialog: self.page.keyboard.press("Enter")
+        )
+        self.page.goto(f"{url}/lab/workspaces/{workspace}/tree/{name}?token=t&reset")
+        self.await_kernel()
+
+    def await_kernel(self) -> None:
+        """Wait until the kernel is connected and idle."""
+        self.page.get_by_text("Python 3 (ipykernel) | Idle").wait_for()
+
+    def command(self, name: str, args: str = "{}") -> None:
+        """Have JupyterLab do a command. Not awaited: a run's promise ends with the last cell, or never when it was lost."""
+        self.page.evaluate(f"() => {{ window.jupyterapp.commands.execute('{name}', {args}) }}")
+
+    def run_cell(self, number: int) -> None:
+        """Run the cell of that number (from 0) with Shift+Enter; again if what was sent was lost."""
+        cell = self.page.locator(".jp-Notebook .jp-CodeCell").nth(number)
+        for _ in range(10):
+            cell.locator(".cm-content").click()
+            self.page.keyboard.press("Shift+Enter")
+            try:
+                cell.locator(".jp-InputPrompt").filter(has_text="[").filter(has_not_text="[ ]").wait_for(timeout=3000)
+                return
+            except Exception as error:  # noqa: BLE001 - Playwright's own timeout: what is sent too early is lost
+                if "Timeout" not in type(error).__name__:
+                    raise
+        raise AssertionError("the kernel does not answer")
+
+    def cell_done(self, number: int) -> None:
+        """Wait until that cell has a number: it has run."""
+        import re
+
+        prompt = self.page.locator(".jp-Notebook .jp-CodeCell").nth(number).locator(".jp-InputPrompt")
+        prompt.filter(has_text=re.compile(r"\[\d+\]")).wait_for()
+
+    def button(self, words: str) -> Any:
+        """The panel's first button with these words in it."""
+        return self.page.locator(".al-panel button", has_text=words).first
+
+    def panel_text(self) -> str:
+        """Everything that the panels show."""
+        return "\n".join(self.page.locator(".al-panel").all_inner_texts())
+
+    def status(self, word: str) -> None:
+        """Wait until a panel's badge says ``word``."""
+        self.page.locator(".al-badge", has_text=word).first.wait_for()
+
+    def dark(self, on: bool = True) -> None:
+        """Switch the theme."""
+        theme = "Dark" if on else "Light"
+        self.command("apputils:change-theme", f"{{theme: 'JupyterLab {theme}'}}")
+        self.page.locator(f"body[data-jp-theme-light={'false' if on else 'true'}]").wait_for(state="attached")
+
+    def picture(self, name: str, panel_only: bool = False) -> None:
+        """A picture, when somebody wants one."""
+        folder = os.environ.get("AGENTLAB_SCREENSHOTS")
+        if folder:
+            time.sleep(0.6)  # a person sees the page at rest
+            target = self.page.locator(".al-panel").first if panel_only else self.page
+            target.screenshot(path=str(Path(folder) / f"{name}.png"))
+
+    def shutdown(self) -> None:
+        """End the kernels of this JupyterLab, and the tab."""
+        self.page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
+        self.page.close()
