@@ -38,8 +38,9 @@ def demo(options: argparse.Namespace) -> int:
 def run(options: argparse.Namespace) -> int:
     """``agentlab run TASK``"""
     overrides: dict[str, Any] = {}
-    if options.policy:
-        overrides["policy"] = options.policy
+    for name in ("policy", "scheme", "strategy"):
+        if getattr(options, name):
+            overrides[name] = getattr(options, name)
     params = {}
     for item in options.param:
         name, equals, value = item.partition("=")
@@ -53,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
             options.task, session_id=options.session, model=options.model, crash=options.crash, **overrides
         )
         session.start()
-        return _follow(session, options.json)
+        return follow(session, options.json)
 
 
 def wake(options: argparse.Namespace) -> int:
@@ -61,12 +62,17 @@ def wake(options: argparse.Namespace) -> int:
     with _lab(options) as lab:
         session = lab.session(options.session)
         session.wake(
-            model=options.model, tools=options.tools, takeover=options.takeover, trust=options.trust, background=True
+            model=options.model,
+            tools=options.tools,
+            takeover=options.takeover,
+            trust=options.trust,
+            confirm=options.confirm,
+            background=True,
         )
-        return _follow(session, options.json)
+        return follow(session, options.json)
 
 
-def _follow(session: Any, as_json: bool) -> int:
+def follow(session: Any, as_json: bool) -> int:
     from agentlab.lab.lines import QUIET, event_line
 
     def landed(events: Any) -> None:

@@ -8,9 +8,12 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from agentlab.cli import actions, analysing
+from agentlab.cli.answering import add_verbs as add_answering_verbs
 from agentlab.cli.timetravel import add_verbs as add_timetravel_verbs
 from agentlab.explorer.options import add_arguments as add_explore_options
 from agentlab.pool.words import session_limit
+from agentlab.session.schemes import SCHEMES
+from agentlab.session.strategies import STRATEGIES
 from agentlab.version import __version__
 
 
@@ -68,10 +71,13 @@ def build_parser() -> argparse.ArgumentParser:
     run.add_argument(
         "--crash", action="append", default=[], metavar="FAULT", help="harness@tool_result, sandbox@step=4 …"
     )
+    run.add_argument("--scheme", choices=tuple(SCHEMES), help="what a recovery rests on (default: the task's)")
+    run.add_argument("--strategy", choices=tuple(STRATEGIES), help="what the model is told after a crash")
     run.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the task")
     wake = verb("wake", actions.wake, "take a session up again after its cursor", session=True)
     wake.add_argument("--model", help="go on under another model")
     wake.add_argument("--tools", choices=("current",), help="run tools whose source has changed as they are now")
+    wake.add_argument("--confirm", action="store_true", help="ask a person before a recovery is over")
     wake.add_argument("--takeover", action="store_true", help="kill another harness of this session first")
     wake.add_argument("--trust", action="store_true", help="run pickled tools that another owner made")
     lab = verb("lab", actions.lab, "say how many sessions a lab runs at once, or set it; who runs, who waits")
@@ -82,6 +88,7 @@ def build_parser() -> argparse.ArgumentParser:
     log.add_argument("--all", action="store_true", help="quiet kinds too")
     verb("locate", actions.locate, "say where a session is and what failed", session=True)
     add_timetravel_verbs(verb)
+    add_answering_verbs(verb)
     verb("verify", actions.verify, "check every row's hash", session=True)
     analysing.add_verbs(verb)
     explore = verb(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agentlab.events import canonical
-from agentlab.session.recovery import done_steps, expected_statement, next_step
+from agentlab.session.recovery import CORRECTION, done_steps, expected_statement, next_step
 from agentlab.session.state import State
 
 RULES = (
@@ -59,7 +59,8 @@ def recovery_note(state: State) -> str:
 def statement_prompt(state: State) -> str:
     """The question that a model answers before it may act again."""
     facts = canonical(expected_statement(state))
-    return (
+    corrections = [note + "\n" for note in state.context.notes if note.startswith(CORRECTION)]
+    return "".join(corrections[-1:]) + (
         "You were interrupted. Before anything else, state where you are: answer with one JSON object that has exactly the"
         " keys completed_steps (list of step ids), next_step (step id or null) and effects_done (list of keys)."
         f" These facts are confirmed by the log:\n<facts>{facts}</facts>"

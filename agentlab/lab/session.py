@@ -28,12 +28,14 @@ from agentlab.lab.costs import CrashCost, crash_costs, total_tax
 from agentlab.lab.inputs import append_input
 from agentlab.lab.locate import Located, locate
 from agentlab.lab.reader import Reader
+from agentlab.lab.registry import Effect, effects_of
 from agentlab.lab.status import Status, as_woken, never_accepted, status_of
 from agentlab.lab.timetravel import StateAt
 from agentlab.lab.verifying import verify_session
 from agentlab.log.paths import folder_name
 from agentlab.models.registry import resolve as resolve_model
 from agentlab.ports import Log
+from agentlab.sandbox.killing import kill_sandbox
 from agentlab.sandbox.snapshot import Entry, decode
 from agentlab.session.commands import Command
 from agentlab.session.decide import Run, decide
@@ -134,6 +136,10 @@ class Session:
                 be seen without a head that was kept elsewhere; the return value is one to keep.
         """
         return verify_session(self.log, self.lab.store.blobs)
+
+    def effects(self) -> list[Effect]:
+        """Every registered external effect with its state, in the order of registration."""
+        return effects_of(self.log.replay(1))
 
     def crash_costs(self) -> list[CrashCost]:
         """What each crash cost: time to recover, work done again, steps lost, and its recovery tax, in order."""
@@ -279,10 +285,14 @@ class Session:
         tools: str | None = None,
         takeover: bool = False,
         trust: bool = False,
+        confirm: bool = False,
         background: bool = False,
         timeout_s: float | None = None,
     ) -> Session:
         """A harness takes the session up after its cursor; waits until it rests unless ``background``.
+
+        A session that nobody has started yet begins. With ``confirm`` a person is asked before a recovery is over
+        (answered with :meth:`approve` or :meth:`deny`), besides the rule that checks the model's statement.
 
         ``tools="current"`` allows the importable tools and validators whose source has changed since the task was
         accepted to run as they are now; without it such a session pauses with reason ``tools``.
@@ -292,6 +302,8 @@ class Session:
         """
         state = self.state
         if state.control.status == "ended":
+            if state.sandbox.record and process.liveness(state.sandbox.record) == "alive":
+                kill_sandbox(dict(state.sandbox.record))  # its last harness died before it gave it back
             raise UserError(
                 f"session {self.id!r} has ended ({state.control.outcome}): there is nothing to wake; fork it to go on"
             )
@@ -308,7 +320,9 @@ class Session:
         resume: dict[str, Any] = {"id": self.lab.ids.new("i"), "mode": "run", **({"model": model} if model else {})}
         if tools is not None:
             resume["tools"] = self._changed_tools(tools)
-        if state.control.status == "paused" or state.control.pause_id or model or tools:
+        if confirm:
+            resume["confirm"] = True
+        if state.control.status == "paused" or state.control.pause_id or model or tools or confirm:
             self.add_input(Draft("resume_requested", resume))
             self._definition = None
         if not lingers:
@@ -398,8 +412,6 @@ class Session:
             if not restart:
                 self.lab.queue.rest(self.id)
         else:
-            from agentlab.sandbox.killing import kill_sandbox
-
             kill_sandbox(record, keep_folder=target == "sandbox-process")
         mark = {"id": self.lab.ids.new("i"), "fault": "by hand", "target": target, "action": "kill"}
         self.add_input(Draft("fault_injected", mark))

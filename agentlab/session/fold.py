@@ -18,6 +18,7 @@ from agentlab.events import KINDS, Event
 from agentlab.evolve import evolve
 from agentlab.guard import GuardPolicy
 from agentlab.session.foldwork import WORK_HANDLERS
+from agentlab.session.recovery import CORRECTION
 from agentlab.session.state import RECENT_STEPS, ControlState, LoopState, State
 from agentlab.session.superseding import OPEN_OUTSIDE, fold_refused, fold_requested, fold_restored
 
@@ -260,10 +261,12 @@ def _recovery_step(state: State, event: Event) -> Changes:
 
 def _statement_checked(state: State, event: Event) -> Changes:
     if event.payload["passed"]:
-        return {"recovery": evolve(state.recovery, phase="done", statement="")}
+        notes = tuple(note for note in state.context.notes if not note.startswith(CORRECTION))
+        recovery = evolve(state.recovery, phase="done", statement="")
+        return {"recovery": recovery, "context": evolve(state.context, notes=notes)}
     corrections = "; ".join(event.payload["corrections"])
     recovery = evolve(state.recovery, statement="", corrections=state.recovery.corrections + 1)
-    note = "Your statement does not agree with the log: " + corrections
+    note = CORRECTION + corrections
     return {"recovery": recovery, "context": evolve(state.context, notes=(*state.context.notes, note))}
 
 
@@ -394,7 +397,7 @@ def _resume_requested(state: State, event: Event) -> Changes:
         resumed_turns=state.turns,
         resume_model=event.payload.get("model") or control.resume_model,
         tools_allowed=tuple(event.payload.get("tools") or control.tools_allowed),
-        confirm=bool(event.payload.get("confirm")),
+        confirm=bool(event.payload.get("confirm", control.confirm)),
     )
     model = evolve(state.model, failures=0, gave_up="", waited_s=0.0, not_before_us=0)
     recovery = evolve(state.recovery, deaths_here=0)

@@ -18,6 +18,8 @@ from agentlab.session.state import State
 from agentlab.session.strategies import strategy_named
 
 MAX_CORRECTIONS = 1
+CORRECTION = "Your statement does not agree with the log: "
+"""How the note begins that a wrong statement gets; it is gone once a statement agrees."""
 SHOWN_EFFECTS = 20
 
 

@@ -148,6 +148,7 @@ def _wake_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tools", choices=("current",), help="run tools whose source has changed as they are now")
     parser.add_argument("--takeover", action="store_true", help="kill another harness of this session first")
     parser.add_argument("--trust", action="store_true", help="run pickled tools that another owner made")
+    parser.add_argument("--confirm", action="store_true", help="ask a person before a recovery is over")
     parser.add_argument("--background", action="store_true", help="return at once")
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help="give the cell back after so long")
 
@@ -157,7 +158,7 @@ def wake(request: Request) -> RunResult | Said:
     """Go on with a session that rests or crashed."""
     o = request.options
     session = request.place.session(o.session)
-    session.wake(model=o.model, tools=o.tools, takeover=o.takeover, trust=o.trust, background=True)
+    session.wake(model=o.model, tools=o.tools, takeover=o.takeover, trust=o.trust, confirm=o.confirm, background=True)
     return _in_background(session) if o.background else finish(session, o.timeout)
 
 
