@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
@@ -277,6 +277,24 @@ def _model(task: Task, model: Any, dump: Dump) -> tuple[str, dict[str, Any], str
     if ref["kind"] == "dotted":
         return f"scripted:{ref['name']}", params, base_url, ref if ref.get("sys_path") else None
     return f"scripted:{getattr(model, '__qualname__', type(model).__name__)}", params, base_url, ref
+
+
+def with_another_model(definition: Definition, model: Any, put_blob: Callable[[bytes], str]) -> Definition:
+    """The same definition under another model: a name, or whatever :meth:`Task.define` takes for one.
+
+    Raises:
+        BadDefinition, NotPortable: it is no model, or one that can not travel.
+    """
+    dump = Dump()
+    stand_in = Task(name=definition.task, goal=definition.goal, base_url=definition.base_url)
+    name, params, base_url, ref = _model(stand_in, model, dump)
+    data = dump.finish()
+    if data is not None:
+        put_blob(data)
+    changed = replace(definition, model=name, model_params=params, base_url=base_url, model_ref=ref)
+    if ref is not None:
+        check([ref], data)
+    return changed
 
 
 def _leads_to_policy(name: str) -> bool:

@@ -32,11 +32,28 @@ class Pointer:
     state_digest: str
 
 
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """Where a fork begins: the session it is forked from, the last event that it shares, and that event's hash."""
+
+    session: str
+    seq: int
+    hash: str
+
+
 class Log(Protocol):
-    """One session's append-only log. The log is also the lock: of two appends at one seq, one wins."""
+    """One session's append-only log. The log is also the lock: of two appends at one seq, one wins.
+
+    A fork's log begins with the events that it shares with its parent; only what comes after them is its own.
+    """
 
     @property
     def session_id(self) -> str: ...
+
+    @property
+    def base(self) -> Head:
+        """The last event that is shared with a parent; ``Head(0, GENESIS)`` for a session that is no fork."""
+        ...
 
     def append(self, events: Sequence[Event], expected_seq: int) -> None:
         """Make ``events`` (sealed, seq starting at ``expected_seq``, one commit id) durable, all or nothing.
@@ -78,7 +95,7 @@ class Log(Protocol):
         ...
 
     def head(self) -> Head:
-        """The newest row; ``Head(0, GENESIS)`` when there is none."""
+        """The newest row; :attr:`base` when there is none of its own."""
         ...
 
     def put_pointer(self, pointer: Pointer) -> None:
@@ -118,8 +135,8 @@ class LogStore(Protocol):
     @property
     def blobs(self) -> Blobs: ...
 
-    def create(self, session_id: str, durability: Durability = "disk") -> Log:
-        """A log for a new session.
+    def create(self, session_id: str, durability: Durability = "disk", parent: Parent | None = None) -> Log:
+        """A log for a new session; with ``parent`` one that shares the parent's events up to ``parent.seq``.
 
         Raises:
             UserError: the id exists already or can not be encoded.

@@ -36,8 +36,8 @@ class Kind:
 
 _TABLE: tuple[tuple[Class, str, str, str], ...] = (
     # class, name, payload fields, meaning
-    ("opening", "session_started", "definition baseline input steps? limits? guard? context? parent? labels?",
-     "a task is accepted; the definition says everything that a harness needs to run it"),
+    ("opening", "session_started", "definition baseline input steps? limits? guard? context? parent? labels? effects? note?",
+     "a task is accepted; the definition says everything that a harness needs to run it; parent (session, seq, hash) makes it a fork"),
     ("opening", "harness_woken", "process baseline reason cursor checkpoint_seq? previous? changed? death?",
      "a harness opens a new incarnation; process is host, boot_id, pid, start_time"),
     ("fact", "baseline_changed", "fields before after",

@@ -93,13 +93,19 @@ class Incarnation:
             self.rig.recorder.stage([Draft("fault_injected", mark) for mark in struck])
 
 
+def started(log: Log) -> Event | None:
+    """A session's own ``session_started``, None when it was never written."""
+    seq = log.base.seq + 1
+    return next(iter(log.replay(seq, seq)), None)
+
+
 def definition_of(log: Log, blobs: Blobs, state: State) -> tuple[Definition, Mapping[str, Any]]:
     """The definition a session runs under (another model if a resume asked for one), and ``session_started``'s payload.
 
     Raises:
         BadDefinition: made by a newer agentlab.
     """
-    first = next(iter(log.replay(1, 1)), None)
+    first = started(log)
     if first is None:
         raise UserError(
             f"session {log.session_id!r} was never accepted: who began it died before its task was written; begin another one"

@@ -1,11 +1,12 @@
 """Settled effects by operation: the newest in the state, the rest in chunks that checkpoints share.
 
-A chunk is a blob: canonical JSON of ``[key, tool, input_hash, first_seq, result_seq, outcome]`` rows. Chunks of
+A chunk is a blob: canonical JSON of ``[key, tool, input_hash, first_seq, result_seq, outcome, output]`` rows. Chunks of
 equal size class merge by powers of sixteen, so that a checkpoint names few of them however long the session is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import astuple
 
 from agentlab.events import canonical, parse
@@ -64,5 +65,9 @@ def chunked(effects: EffectsState, blobs: Blobs) -> tuple[tuple[str, int], ...] 
     while chunks and chunks[-1][1] < 16 * len(rows) and len(chunks) > 8:
         digest, _ = chunks.pop()
         rows = [*_chunk(blobs, digest).values(), *rows]
-    data = canonical([list(astuple(row)) for row in rows]).encode()
-    return (*chunks, (blobs.put(data), len(rows)))
+    return (*chunks, stored_chunk(rows, blobs))
+
+
+def stored_chunk(rows: Sequence[Settled], blobs: Blobs) -> tuple[str, int]:
+    """A chunk of these rows: its blob and how many they are."""
+    return blobs.put(canonical([list(astuple(row)) for row in rows]).encode()), len(rows)

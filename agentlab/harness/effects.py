@@ -12,14 +12,13 @@ from typing import Any
 from agentlab.crashpoints import CrashPoint, reach
 from agentlab.definition import ToolSpec
 from agentlab.errors import ToolHostError
-from agentlab.events import Draft
+from agentlab.events import Draft, parse
 from agentlab.harness import toolcalls
 from agentlab.harness.effectindex import settled_by_key, settled_effect
 from agentlab.harness.rig import Rig
 from agentlab.ports import ToolInvocation, ToolOutcome
 from agentlab.session.commands import VerifyEffect
-from agentlab.session.foldwork import operation
-from agentlab.session.state import Call
+from agentlab.session.state import Call, Settled, operation
 
 
 def effect_key(rig: Rig, call: Call, tool: ToolSpec) -> str:
@@ -29,6 +28,9 @@ def effect_key(rig: Rig, call: Call, tool: ToolSpec) -> str:
     session = rig.state.session_id
     if tool.repeat:
         return f"{session}#{call.seq}"
+    inherited = rig.state.effects.inherited.get(operation(call.tool, call.input_hash))
+    if inherited:
+        return inherited
     first = rig.state.effects.first_calls.get(operation(call.tool, call.input_hash))
     return f"{session}#{call.seq if first is None else first}"
 
@@ -42,11 +44,9 @@ def perform_effect(rig: Rig, call: Call, tool: ToolSpec, arguments: Mapping[str,
     rig.acknowledge()
     # A tool that repeats on purpose still does the very same call once, also when a restore asks for it again.
     same = f"{rig.state.session_id}#{call.seq}"
-    done = settled_by_key(rig, same) if tool.repeat else settled_effect(rig, call.tool, call.input_hash)
-    if done is not None and not call.key:
-        earlier = rig.event(done.result_seq)
-        output = rig.content(dict(earlier.payload)).get("output")
-        return [toolcalls.result_draft(rig, call, output, reused=True, effect_of=done.result_seq)]
+    done = settled_by_key(rig, call.key or same) if tool.repeat else settled_effect(rig, call.tool, call.input_hash)
+    if done is not None and call.key in ("", done.key):
+        return [toolcalls.result_draft(rig, call, recorded_output(rig, done), reused=True, effect_of=done.result_seq)]
     key = call.key or effect_key(rig, call, tool)
     pending = {
         "key": key,
@@ -81,6 +81,13 @@ def perform_effect(rig: Rig, call: Call, tool: ToolSpec, arguments: Mapping[str,
     failure = {"type": kind, "message": message[:2000]}
     place.update(error=failure, error_type=kind, duration_ms=outcome.duration_ms, step=_step(rig))
     return [Draft("retry_scheduled", reason, **place)]
+
+
+def recorded_output(rig: Rig, done: Settled) -> Any:
+    """The result of a settled effect: of this session's log, or of the session that it was forked from."""
+    if done.output:
+        return parse(rig.blobs.get(done.output).decode())
+    return rig.content(dict(rig.event(done.result_seq).payload)).get("output")
 
 
 def completed_drafts(

@@ -20,7 +20,7 @@ from typing import Any
 from agentlab.clock import ManualClock
 from agentlab.definition import Definition, from_json, with_model
 from agentlab.events import GENESIS, Draft, digest, resolve
-from agentlab.harness.assembly import definition_of, open_incarnation
+from agentlab.harness.assembly import definition_of, open_incarnation, started
 from agentlab.harness.baseline import baseline
 from agentlab.harness.loop import run as run_loop
 from agentlab.harness.recorder import Recorder
@@ -213,5 +213,6 @@ class SimulatedWorld:
 
     def definition(self, session_id: str) -> Definition:
         """What a session runs."""
-        first = next(iter(self.store.open(session_id).replay(1, 1)))
+        first = started(self.store.open(session_id))
+        assert first is not None
         return from_json(resolve(dict(first.payload["definition"]), self.store.blobs.get))

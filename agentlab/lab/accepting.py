@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -87,12 +87,7 @@ def _limits(task: Any, changes: Mapping[str, Any]) -> Limits:
 
 def _new_log(lab: Lab, definition: Definition, session_id: str | None) -> Log:
     if session_id is not None:
-        if not isinstance(session_id, str):
-            raise BadSessionId(f"a session id is a text, not {session_id!r}")
-        if "\0" in session_id or not _encodable(session_id):
-            raise BadSessionId(
-                f"session id {session_id[:40]!r} can not be given to a process: leave out what is no text"
-            )
+        check_id(session_id)
         return lab.store.create(session_id, definition.durability)
     taken = set(lab.store.sessions())
     number = 1
@@ -107,6 +102,18 @@ def _new_log(lab: Lab, definition: Definition, session_id: str | None) -> Log:
         number += 1
 
 
+def check_id(session_id: Any) -> None:
+    """Refuse what can not name a session.
+
+    Raises:
+        BadSessionId: it is no text, or none that a process can be given.
+    """
+    if not isinstance(session_id, str):
+        raise BadSessionId(f"a session id is a text, not {session_id!r}")
+    if "\0" in session_id or not _encodable(session_id):
+        raise BadSessionId(f"session id {session_id[:40]!r} can not be given to a process: leave out what is no text")
+
+
 def _encodable(text: str) -> bool:
     try:
         text.encode()
@@ -115,15 +122,19 @@ def _encodable(text: str) -> bool:
     return True
 
 
+def as_stored(data: Mapping[str, Any], put_blob: Callable[[bytes], str]) -> Any:
+    """A definition as the first event carries it: whole, or as a stub of a blob where it is large."""
+    text = canonical(data)
+    if len(text) <= INLINE_LIMIT:
+        return data
+    raw = text.encode()
+    return {"$blob": put_blob(raw), "$bytes": len(raw), "$preview": text[:1024]}
+
+
 def _begin(lab: Lab, log: Log, definition: Definition, given: Mapping[str, Any], redactor: Redactor) -> None:
     data = definition.to_json()
-    text = canonical(data)
-    shown: Any = data
-    if len(text) > INLINE_LIMIT:
-        raw = text.encode()
-        shown = {"$blob": lab.store.put_blob(raw), "$bytes": len(raw), "$preview": text[:1024]}
     payload = {
-        "definition": shown,
+        "definition": as_stored(data, lab.store.put_blob),
         "baseline": baseline(definition),
         "input": dict(given),
         "steps": data["steps"],

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from agentlab.errors import AgentlabError
-from agentlab.log.parquet import ParquetLog
 from agentlab.log.store import ParquetStore
+from agentlab.ports import Log
 
 LOOK_BACK = 50
 """Events before the newest in which the end is looked for; inputs may come after it."""
@@ -23,6 +23,6 @@ def seal_sessions(store: ParquetStore) -> int:
     return merged
 
 
-def _ended(log: ParquetLog) -> bool:
+def _ended(log: Log) -> bool:
     newest = log.replay(max(1, log.head().seq - LOOK_BACK))
     return any(event.type == "session_ended" for event in newest)

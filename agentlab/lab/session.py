@@ -8,12 +8,12 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentlab import process
-from agentlab.definition import Definition
+from agentlab.definition import Definition, PolicySpec
 from agentlab.errors import BadDefinition, UnknownName, UserError
 from agentlab.events import Draft, Event, Head, resolve
 from agentlab.faults.spec import Fault
@@ -22,7 +22,7 @@ from agentlab.harness.baseline import changed_sources
 from agentlab.harness.redact import Redactor
 from agentlab.harness.trust import require_trust
 from agentlab.harness.wake import checkpoint_state
-from agentlab.lab import timetravel
+from agentlab.lab import forking, timetravel
 from agentlab.lab.checkpoints import Checkpoint, checkpoints_of, find, picture
 from agentlab.lab.costs import CrashCost, crash_costs, total_tax
 from agentlab.lab.inputs import append_input
@@ -94,7 +94,7 @@ class Session:
     def status(self) -> Status:
         """Where the session is, in one row; a vanished harness reads as crashed, never as running."""
         state = self.state
-        return status_of(state) if state.seq else never_accepted(self.id)
+        return status_of(state) if state.session_id == self.id else never_accepted(self.id)
 
     def plan(self) -> Command:
         """The next command of the harness, described and not done; of a resting session the first after its wake."""
@@ -385,6 +385,40 @@ class Session:
             UserError: the session has ended.
         """
         return self.at(timetravel.request_restore(self, checkpoint))
+
+    def fork(
+        self,
+        at: int | None = None,
+        *,
+        model: Any = None,
+        policy: str | PolicySpec | None = None,
+        limits: Mapping[str, Any] | None = None,
+        label: str = "",
+        session_id: str | None = None,
+        trust: bool = False,
+    ) -> Session:
+        """A new session that shares this one's events up to ``at`` (the newest by default) without copying them.
+
+        It rests until it is woken. Its workspace is filled from the newest snapshot of the shared past, its budget goes
+        on from what was spent until then, and no effect that has happened by now is repeated: the same call gets the
+        recorded result, and the model is told so. What is open here is verified there before it is sent.
+
+        Args:
+            at: the last event shared; any event will do, and what was committed together with it is shared too.
+            model: another model: a name, or what a task takes for one.
+            policy: another checkpoint policy, as in ``every=5``.
+            limits: fields of :class:`agentlab.Limits` to change.
+            label: a name for people, kept in its first event.
+            session_id: its id; ``<this>-fork-1`` and so on without one.
+
+        Raises:
+            UserError: there is no such event, or whatever makes the model, the policy or the id unusable.
+            NotTrusted: another owner accepted the task and ``trust`` is False.
+        """
+        log = forking.fork(
+            self, at, model=model, policy=policy, limits=limits, label=label, session_id=session_id, trust=trust
+        )
+        return self.lab.session(log.session_id)
 
     def kill(self, target: str = "harness", *, restart: bool = False) -> str:
         """Kill harness or sandbox for real (SIGKILL, start time checked); says what was killed.

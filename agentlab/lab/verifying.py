@@ -21,7 +21,7 @@ def verify_session(log: Log, blobs: Blobs) -> Head:
     checked: set[str] = set()
 
     def rows() -> Iterator[Event]:
-        for event in log.replay(1):
+        for event in log.replay(1):  # of a fork from the first event of its oldest ancestor on
             yield event
             for digest in named(event):
                 _check(event, digest, blobs, checked)

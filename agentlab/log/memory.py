@@ -14,15 +14,23 @@ from agentlab.crashpoints import CrashPoint, reach
 from agentlab.errors import Conflict, LogCorrupt, UnknownName, UserError
 from agentlab.events import GENESIS, Event, Head
 from agentlab.log.batch import commit_id_of, hole, known_durability
+from agentlab.log.forked import ForkedLog, lineage
 from agentlab.log.paths import folder_name
-from agentlab.ports import Durability, Pointer
+from agentlab.ports import Durability, Parent, Pointer
 
 
 class MemoryLog:
     """One session in memory; implements :class:`agentlab.ports.Log`."""
 
-    def __init__(self, session_id: str, durability: Durability = "disk", clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        session_id: str,
+        durability: Durability = "disk",
+        clock: Clock | None = None,
+        base: Head = Head(0, GENESIS),  # noqa: B008
+    ) -> None:
         self._session_id = session_id
+        self.base = base
         self.durability: Durability = durability
         self._clock = clock or SystemClock()
         self._rows: list[Event] = []  # shared with copies; only the first _length rows are ours
@@ -49,10 +57,11 @@ class MemoryLog:
             reach(CrashPoint.LOG_FSYNC, "after", detail)
         reach(CrashPoint.LOG_LINK, "before", detail)
         self.torn = False
-        if expected_seq > self._length + 1:
-            raise hole(self._session_id, expected_seq, self._length)
-        if expected_seq <= self._length:
-            if self._rows[expected_seq - 1].commit_id != commit_id:
+        place = expected_seq - self.base.seq
+        if place > self._length + 1:
+            raise hole(self._session_id, expected_seq, self.base.seq + self._length)
+        if place <= self._length:
+            if place < 1 or self._rows[place - 1].commit_id != commit_id:
                 raise Conflict(self._session_id, expected_seq)
             return
         if len(self._rows) != self._length:  # a copy went on from here, or power was lost
@@ -80,14 +89,16 @@ class MemoryLog:
 
     def replay(self, from_seq: int = 1, to_seq: int | None = None) -> Iterator[Event]:
         """See :meth:`agentlab.ports.Log.replay`; rows that land while it runs are seen."""
-        seq = max(1, from_seq)
-        while seq <= self._length and (to_seq is None or seq <= to_seq):
-            yield self._rows[seq - 1]
+        before = self.base.seq
+        seq = max(before + 1, from_seq)
+        while seq <= before + self._length and (to_seq is None or seq <= to_seq):
+            yield self._rows[seq - before - 1]
             seq += 1
 
     def poll(self, head: int) -> Sequence[Event]:
         """See :meth:`agentlab.ports.Log.poll`."""
-        return self._rows[max(0, head) : self._length] if head < self._length else ()
+        known = head - self.base.seq
+        return self._rows[max(0, known) : self._length] if known < self._length else ()
 
     def follow(self, from_seq: int, stop: Callable[[], bool], interval_s: float = 0.1) -> Iterator[Event]:
         """See :meth:`agentlab.ports.Log.follow`."""
@@ -102,7 +113,9 @@ class MemoryLog:
 
     def head(self) -> Head:
         """See :meth:`agentlab.ports.Log.head`."""
-        return Head(self._length, self._rows[self._length - 1].hash) if self._length else Head(0, GENESIS)
+        if not self._length:
+            return self.base
+        return Head(self.base.seq + self._length, self._rows[self._length - 1].hash)
 
     def put_pointer(self, pointer: Pointer) -> None:
         """See :meth:`agentlab.ports.Log.put_pointer`."""
@@ -122,7 +135,7 @@ class MemoryLog:
 
     def copy(self) -> MemoryLog:
         """An independent log with the same rows, in constant time."""
-        other = MemoryLog(self._session_id, self.durability, self._clock)
+        other = MemoryLog(self._session_id, self.durability, self._clock, self.base)
         other._rows, other._length, other._synced, other._sealed = self._rows, self._length, self._synced, self._sealed
         other._pointers = dict(self._pointers)
         return other
@@ -168,27 +181,37 @@ class MemoryStore:
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock
         self._logs: dict[str, MemoryLog] = {}
+        self._parents: dict[str, Parent] = {}
         self._blobs = MemoryBlobs()
 
     @property
     def blobs(self) -> MemoryBlobs:
         return self._blobs
 
-    def create(self, session_id: str, durability: Durability = "disk") -> MemoryLog:
+    def create(
+        self, session_id: str, durability: Durability = "disk", parent: Parent | None = None
+    ) -> MemoryLog | ForkedLog:
         """See :meth:`agentlab.ports.LogStore.create`."""
         folder_name(session_id)  # what could not be stored on disk is refused here too
         known_durability(durability)
         if session_id in self._logs:
             raise UserError(f"session {session_id!r} exists already: open it, or choose another id")
-        log = self._logs[session_id] = MemoryLog(session_id, durability, self._clock)
-        return log
+        base = Head(0, GENESIS) if parent is None else Head(parent.seq, parent.hash)
+        self._logs[session_id] = MemoryLog(session_id, durability, self._clock, base)
+        if parent is not None:
+            self._parents[session_id] = parent
+        return self.open(session_id)
 
-    def open(self, session_id: str) -> MemoryLog:
+    def open(self, session_id: str) -> MemoryLog | ForkedLog:
         """See :meth:`agentlab.ports.LogStore.open`."""
-        try:
-            return self._logs[session_id]
-        except KeyError:
-            raise UnknownName("session", session_id, self._logs) from None
+        log, parent = self._own(session_id)
+        return log if parent is None else ForkedLog(log, lineage(log.base, parent, self._own), self._clock)
+
+    def _own(self, session_id: str) -> tuple[MemoryLog, str | None]:
+        if session_id not in self._logs:
+            raise UnknownName("session", session_id, self._logs)
+        parent = self._parents.get(session_id)
+        return self._logs[session_id], None if parent is None else parent.session
 
     def sessions(self) -> Sequence[str]:
         """Ids of all sessions, sorted."""
@@ -202,5 +225,6 @@ class MemoryStore:
         """An independent lab with the same sessions and blobs."""
         other = MemoryStore(self._clock)
         other._logs = {session_id: log.copy() for session_id, log in self._logs.items()}
+        other._parents = dict(self._parents)
         other._blobs = self._blobs.copy()
         return other

@@ -52,13 +52,15 @@ class ParquetLog:
         disk: Disk = DISK,
         clock: Clock | None = None,
         group_size: int = GROUP_SIZE,
+        base: Head = Head(0, GENESIS),  # noqa: B008
     ) -> None:
         self.folder = os.fspath(folder)
         self.durability: Durability = durability
         self._session_id = session_id
+        self.base = base
         self.disk, self._clock = disk, clock or SystemClock()
         self._commits = CommitFolder(os.path.join(self.folder, COMMITS), session_id)
-        self._segments = Segments(os.path.join(self.folder, SEGMENTS), session_id, disk)
+        self._segments = Segments(os.path.join(self.folder, SEGMENTS), session_id, disk, base.seq)
         self._pointers = PointerFolder(os.path.join(self.folder, CHECKPOINTS), disk, durability != "process")
         self._head: Head | None = None
         self._unsynced: list[str] = []
@@ -128,7 +130,7 @@ class ParquetLog:
 
     def _taken(self, seq: int) -> bool:
         """Whether ``seq`` is surely taken; ``link`` decides when it is not."""
-        if seq == 1 or (self._head is not None and self._head.seq == seq - 1):
+        if seq == self.base.seq + 1 or (self._head is not None and self._head.seq == seq - 1):
             return False
         head = self.head()
         if seq > head.seq + 1:
@@ -152,7 +154,7 @@ class ParquetLog:
 
     def replay(self, from_seq: int = 1, to_seq: int | None = None) -> Iterator[Event]:
         """Verified events in order; see :meth:`agentlab.ports.Log.replay`. Lists once, at the end, to find a hole."""
-        seq, previous = max(1, from_seq), None
+        seq, previous = max(self.base.seq + 1, from_seq), None
         inside = True
         while to_seq is None or seq <= to_seq:
             events = self._load(seq, previous, inside)
@@ -178,6 +180,7 @@ class ParquetLog:
         known = self._head
         if known is not None and head < known.seq:
             return list(self.replay(head + 1))
+        head = max(head, self.base.seq)
         out: list[Event] = []
         previous = known.hash if known is not None and known.seq == head and head else None
         while events := self._load(head + 1, previous):
@@ -189,7 +192,7 @@ class ParquetLog:
 
     def follow(self, from_seq: int, stop: Callable[[], bool], interval_s: float = 0.1) -> Iterator[Event]:
         """Events as they land, until ``stop()`` at a quiet moment; see :meth:`agentlab.ports.Log.follow`."""
-        seq = max(1, from_seq)
+        seq = max(self.base.seq + 1, from_seq)
         while True:
             fresh = [event for event in self.poll(seq - 1) if event.seq >= seq]
             yield from fresh
@@ -224,7 +227,7 @@ class ParquetLog:
         """
         if not self._segments.covers(seq):
             events = self._commits.load(seq, previous)
-            if events is None and inside and seq > 1:
+            if events is None and inside and seq > self.base.seq + 1:
                 events = self._containing(seq)
             # After reading, not before: a commit counts only while no segment covers it.
             self._segments.refresh()
@@ -249,10 +252,10 @@ class ParquetLog:
                 last = self._commits.load(loose[-1])
                 if last is None:
                     continue  # sealed between the listing and the opening
-            elif end:
+            elif end > self.base.seq:
                 last = self._segments.load(end)
             else:
-                return Head(0, GENESIS)
+                return self.base
             return Head(last[-1].seq, last[-1].hash)
 
     # --- pointers, sealing, cleaning -------------------------------------------------------------------------------

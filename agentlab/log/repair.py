@@ -29,11 +29,11 @@ def set_aside_torn_tail(log: ParquetLog) -> list[int]:
             f"session {log.session_id!r} is synced at every append: what does not verify there was damaged later;"
             " restore it from a copy"
         )
-    segments = Segments(os.path.join(log.folder, SEGMENTS), log.session_id, log.disk)
+    segments = Segments(os.path.join(log.folder, SEGMENTS), log.session_id, log.disk, log.base.seq)
     commits = CommitFolder(os.path.join(log.folder, COMMITS), log.session_id)
     segments.refresh()
     seq = segments.end + 1
-    previous = segments.load(segments.end)[-1].hash if segments.end else None
+    previous = segments.load(segments.end)[-1].hash if segments.end > log.base.seq else None
     try:
         while events := commits.load(seq, previous):
             seq, previous = events[-1].seq + 1, events[-1].hash

@@ -28,16 +28,16 @@ MAX_BYTES = 64 << 20
 class Segments:
     """The chain of segments of one session, as far as this process has seen it."""
 
-    def __init__(self, folder: str, session_id: str, disk: Disk) -> None:
-        self.folder, self.session_id = folder, session_id
+    def __init__(self, folder: str, session_id: str, disk: Disk, base: int = 0) -> None:
+        self.folder, self.session_id, self._base = folder, session_id, base
         self._disk = disk
         self._starts: list[int] = []
         self._ends: list[int] = []
 
     @property
     def end(self) -> int:
-        """The last seq that a known segment covers; 0 when there is none."""
-        return self._ends[-1] if self._ends else 0
+        """The last seq that a known segment covers; where the session's own rows begin after when there is none."""
+        return self._ends[-1] if self._ends else self._base
 
     def path(self, start: int) -> str:
         """Where the segment that begins at ``start`` is or would be."""
@@ -64,7 +64,7 @@ class Segments:
 
     def covers(self, seq: int) -> bool:
         """Whether a known segment holds ``seq``."""
-        return 1 <= seq <= self.end
+        return self._base < seq <= self.end
 
     def load(self, seq: int, previous: str | None = None) -> list[Event]:
         """The events from ``seq`` to the end of its segment, which must be known (:meth:`covers`)."""

@@ -87,7 +87,8 @@ class Lister:
             known = None
         try:
             if known is None:
-                log = self.store.open(session_id)
+                log: Any = self.store.open(session_id)
+                log = getattr(log, "own", log)  # of a fork what is its own: each event is a row of one session
                 if not hasattr(log, "commit_files"):
                     return log
                 known = self._loose[session_id] = Loose(log)

@@ -18,6 +18,7 @@ from agentlab.events import KINDS, Event
 from agentlab.evolve import evolve
 from agentlab.guard import GuardPolicy
 from agentlab.session.foldwork import WORK_HANDLERS
+from agentlab.session.forking import fold_forked
 from agentlab.session.recovery import CORRECTION
 from agentlab.session.state import RECENT_STEPS, ControlState, LoopState, State
 from agentlab.session.superseding import OPEN_OUTSIDE, fold_refused, fold_requested, fold_restored
@@ -69,6 +70,8 @@ def fold_all(state: State, events: Iterable[Event]) -> State:
 
 def _session_started(state: State, event: Event) -> Changes:
     payload = event.payload
+    if payload.get("parent"):
+        return fold_forked(state, event)
     limits = Limits(**payload["limits"]) if "limits" in payload else Limits()
     steps = tuple(step_from_json(s) for s in payload.get("steps", ()))
     return {

@@ -11,7 +11,7 @@ from agentlab.context.drift import COURSE_ROUNDS, extended
 from agentlab.events import Event, canonical
 from agentlab.evolve import evolve
 from agentlab.guard import Action, observe
-from agentlab.session.state import Call, LoopState, Settled, State, StepStats
+from agentlab.session.state import Call, LoopState, Settled, State, StepStats, operation
 
 Changes = dict[str, Any]
 LARGE_RESULT_MS = 5_000.0
@@ -135,6 +135,9 @@ def _tool_requested(state: State, event: Event) -> Changes:
         effect=p["effect"],
         seq=event.seq,
     )
+    inherited = state.effects.inherited.get(operation(call.tool, call.input_hash))
+    if inherited and call.effect == "external":  # open in a session that this one is forked from: verified first
+        call = evolve(call, status="pending", key=inherited)
     return {"calls": (*state.calls, call)}
 
 
@@ -265,11 +268,6 @@ def _retry_scheduled(state: State, event: Event) -> Changes:
 # --- effects -------------------------------------------------------------------------------------------------------
 
 
-def operation(tool: str, input_hash: str) -> str:
-    """The name of an operation: tool and canonical input, whichever call asks for it."""
-    return f"{tool} {input_hash}"
-
-
 def _effect_pending(state: State, event: Event) -> Changes:
     p = event.payload
     call = state.call(p["call_id"])
@@ -309,6 +307,7 @@ def _effect_completed(state: State, event: Event) -> Changes:
         first_calls=first,
         recent=(*state.effects.recent, settled),
         completed=state.effects.completed + 1,
+        inherited={k: v for k, v in state.effects.inherited.items() if v != p["key"]},
     )
     return {"effects": effects}
 

@@ -53,6 +53,8 @@ ADDED_IN_2: Mapping[str, Any] = {
     "recovery.deaths_here": 0,
     "recovery.step_ts": 0,
     "recovery.went_back": False,
+    "effects.inherited": {},
+    "effects.recent[].output": "",
     "sandbox.restores": 0,
     "sandbox.stale": False,
 }

@@ -58,6 +58,8 @@ class Settled:
     first_seq: int
     result_seq: int
     outcome: str
+    output: str = ""
+    """The digest of its result as a blob, where another session's log holds it; ``result_seq`` is then that of the fork."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,13 @@ class EffectsState:
     recent: tuple[Settled, ...] = ()
     chunks: tuple[tuple[str, int], ...] = ()
     completed: int = 0
+    inherited: Mapping[str, str] = field(default_factory=dict)
+    """In a fork: operations that are open in a session it comes from, with their keys; verified before they are sent."""
+
+
+def operation(tool: str, input_hash: str) -> str:
+    """The name of an operation: tool and canonical input, whichever call asks for it."""
+    return f"{tool} {input_hash}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,198 @@
+"""Forks with real processes: the shared past, the workspace, effects that are never repeated, deep chains, trust."""
+
+from __future__ import annotations
+
+import pytest
+
+import agentlab as al
+from agentlab.effects.receiver import ReceiverProcess
+from agentlab.errors import NotTrusted, UnknownName, UserError
+from agentlab.events import GENESIS
+from agentlab.session.fold import fold_all
+from agentlab.session.state import State
+
+from . import tasks
+
+
+def of_type(session, *types):
+    return [e for e in session.events() if e.type in types]
+
+
+def own(session):
+    return [e for e in session.events() if e.session_id == session.id]
+
+
+def seq_of(session, kind, **fields):
+    return next(
+        e.seq for e in session.events() if e.type == kind and all(e.payload.get(k) == v for k, v in fields.items())
+    )
+
+
+def says_hello_twice(view):
+    """Another policy: writes its line, and sends another message."""
+    step = view.status.get("step")
+    if step == "send":
+        return [al.say("Another message."), al.call("send", message="another")]
+    return tasks.by_step(view)
+
+
+@pytest.fixture(scope="module")
+def outside(tmp_path_factory):
+    with ReceiverProcess(tmp_path_factory.mktemp("receiver")) as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory, outside):
+    """A session that has written, sent and ended; forks of it leave it as it is."""
+    with al.Lab(tmp_path_factory.mktemp("forks") / "lab") as lab:
+        task = tasks.task("measure", "write", "send")
+        session = lab.run(task, params={"receiver_url": outside.url}, policy="steps=1", timeout_s=40)
+        assert session.status().status == "completed"
+        before = session.events()
+        yield session
+        assert session.events() == before
+
+
+def sent(outside):
+    """How often the one message of the shared past was delivered."""
+    return [entry["body"]["message"] for entry in outside.ledger()].count("done")
+
+
+def run(fork, status="completed"):
+    fork.wake(timeout_s=40)
+    assert fork.status().status == status, fork.locate()
+    fork.verify()
+    assert fold_all(State(hash=GENESIS), fork.log.replay()) == fork.state
+    return fork
+
+
+def test_a_fork_before_the_effect_gets_the_record_of_what_has_happened_since(done, outside):
+    at = seq_of(done, "step_completed", step_id="write")
+    fork = done.fork(at, label="again")
+    assert fork.id.startswith(f"{done.id}-fork-") and fork.status().status == "new"
+    first = own(fork)[0]
+    assert first.seq == at + 1 and first.payload["parent"] == {
+        "session": done.id, "seq": at, "hash": done.events()[at - 1].hash,
+    }  # fmt: skip
+    assert first.payload["labels"] == ["again"] and "send has happened" in first.payload["note"]
+    assert fork.events()[:at] == done.events()[:at]
+    run(fork)
+    sends = [e for e in own(fork) if e.type == "tool_result" and e.tool_name == "send"]
+    assert [e.payload.get("reused") for e in sends] == [True]
+    assert (
+        sends[0].payload["output"]
+        == next(e for e in of_type(done, "tool_result") if e.tool_name == "send").payload["output"]
+    )
+    assert sent(outside) == 1, "the outside saw one message"
+    notes = next(e for e in own(fork) if e.type == "model_request").payload["notes"]
+    assert first.payload["note"] in notes, "the model is told"
+    assert fork.read_file("report.txt") == b"hello\n", "the workspace came from the snapshot"
+    asked = [e for e in own(fork) if e.type == "tool_requested" and e.tool_name == "write_line"]
+    assert not asked, "what was done is not asked for again"
+
+
+def test_a_fork_may_have_another_model_policy_and_limits_and_do_something_else(done, outside):
+    at = seq_of(done, "step_started", step_id="send")
+    fork = done.fork(at, model=says_hello_twice, policy="never", limits={"max_turns": 7}, session_id="other")
+    run(fork)
+    assert fork.definition.limits.max_turns == 7 and "says_hello_twice" in fork.definition.model
+    assert not [e for e in own(fork) if e.type == "checkpoint_written"]
+    assert sorted(entry["body"]["message"] for entry in outside.ledger()) == ["another", "done"]
+    keys = {e.effect_key for e in own(fork) if e.type == "effect_completed"}
+    assert all(key.startswith("other#") for key in keys) and len(keys) == 1
+    parent, mine = done.result["totals"], fork.result["totals"]
+    assert mine["model_calls"] >= parent["model_calls"] - 1, "the budget goes on from the shared past"
+
+
+@pytest.mark.parametrize("kind", ["effect_pending", "tool_requested", "effect_completed", "model_request"])
+def test_a_fork_in_the_middle_of_an_effect_never_does_it_again(done, outside, kind):
+    events = [e for e in done.events() if e.type == kind]
+    at = events[-1].seq if kind == "model_request" else next(e.seq for e in events if e.tool_name == "send")
+    run(done.fork(at))
+    assert sent(outside) == 1
+
+
+def test_a_fork_verifies_first_what_is_open_in_its_parent(lab, receiver):
+    session = lab.create(tasks.task("send"), params={"receiver_url": receiver.url})
+    session.start(arm=[al.parse_fault("harness@effect.reply", "f1")], restart=False)
+    session.wait(30)
+    session = lab.session(session.id)
+    assert session.state.calls[0].status == "pending" and len(receiver.ledger()) == 1
+    before = seq_of(session, "step_started", step_id="send")
+    fork = run(session.fork(before))
+    verified = [e for e in own(fork) if e.type == "effect_verified"]
+    assert [e.payload["outcome"] for e in verified] == ["completed"] and len(receiver.ledger()) == 1
+    assert verified[0].effect_key == session.state.calls[0].key, "under the parent's key"
+
+
+def test_every_event_can_be_forked_and_comes_to_the_same_end(lab, receiver):
+    session = lab.run(tasks.task("measure", "write"), policy="steps=1", timeout_s=40)
+    events = session.events()
+    ends = {session.fork(at).log.base.seq: at for at in range(1, len(events) + 1)}
+    assert len(ends) < len(events), "what landed together is shared together"
+    for at in list(ends.values())[::4]:
+        fork = run(session.fork(at))
+        assert fork.read_file("report.txt") == b"hello\n", at
+        assert fork.events()[:at] == events[:at]
+    assert session.events() == events, "the parent is as it was"
+
+
+def test_forks_of_forks_and_a_fork_back_in_the_shared_past(done, outside):
+    at = seq_of(done, "step_completed", step_id="measure")
+    chain = [done]
+    for _ in range(3):
+        chain.append(run(chain[-1].fork(at)))
+        at = min(at + 3, chain[-1].state.seq)
+    back = run(chain[-1].fork(seq_of(done, "step_started", step_id="measure")))
+    assert sent(outside) == 1
+    assert back.events()[0].session_id == done.id
+    lab = done.lab
+    statuses = {s.session_id: s.status for s in lab.statuses()}
+    assert {statuses[session.id] for session in [*chain, back]} == {"completed"}
+    rows = lab.sql("SELECT session_id, seq, count(*) AS n FROM events GROUP BY ALL HAVING n > 1")
+    assert rows.empty, "each event is a row of one session"
+    frame = lab.sql("SELECT session_id, events, status FROM sessions ORDER BY session_id")
+    assert frame.events.tolist() == [len(own(lab.session(s))) for s in frame.session_id]
+
+
+def test_a_fork_survives_kills_and_restores_like_any_session(done, outside):
+    at = seq_of(done, "step_completed", step_id="measure")
+    fork = done.fork(at)
+    fork.start(arm=[al.parse_fault("harness@tool_result", "f1"), al.parse_fault("sandbox@step=2", "f2")])
+    fork.wait(60)
+    assert fork.status().status == "completed" and fork.status().crashes >= 1
+    fork.verify()
+    assert sent(outside) == 1
+    shared = seq_of(done, "checkpoint_written")
+    second = done.fork(shared + 2)
+    second.restore(shared)
+    run(second)
+    assert sent(outside) == 1
+
+
+def test_a_fork_runs_beside_its_parent(lab, receiver, tmp_path, until):
+    parent = lab.create(tasks.task("write", "gate", tools=tasks.MORE_TOOLS), params={"gate": str(tmp_path / "gate")})
+    parent.start()
+    until((tmp_path / "gate.reached").exists, what="the parent is in its second step")
+    fork = parent.fork(seq_of(parent, "step_completed", step_id="write"))
+    (tmp_path / "gate").touch()
+    run(fork)
+    assert parent.wait(30).status == "completed"
+    assert parent.state.sandbox.sandbox_id != fork.state.sandbox.sandbox_id
+
+
+def test_what_can_not_be_forked_is_said(done, monkeypatch, tmp_path):
+    before = {s.id for s in done.lab.sessions()}
+    with pytest.raises(UserError, match="there is no event"):
+        done.fork(9999)
+    with pytest.raises(UnknownName):
+        done.fork(5, model="skripted:x:y")
+    with pytest.raises(UserError):
+        done.fork(5, policy="sometimes")
+    with pytest.raises(UserError, match="exists"):
+        done.fork(5, session_id=done.id)
+    assert {s.id for s in done.lab.sessions()} == before, "nothing was written"
+    monkeypatch.setenv("AGENTLAB_STATE_DIR", str(tmp_path / "another owner"))
+    with pytest.raises(NotTrusted):
+        done.fork(5)
