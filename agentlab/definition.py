@@ -120,10 +120,14 @@ class Limits:
     input_tokens: int | None = None
     output_tokens: int | None = None
     cache_tokens: int | None = None
+    tokens: int | None = None
+    """Input, output and cache tokens together."""
     cost_microusd: int | None = None
+    model_calls: int | None = None
     tool_calls: int | None = None
     tool_calls_by_tool: Mapping[str, int] = field(default_factory=dict)
     wall_s: float | None = None
+    """Seconds since the session began, pauses included; :meth:`Session.extend` gives it more."""
     active_s: float | None = None
     requests_per_minute: int | None = None
     per_minute_by_tool: Mapping[str, int] = field(default_factory=dict)
@@ -147,7 +151,9 @@ class Definition:
 
     ``files`` maps workspace paths to blob digests. ``user_input`` is the user's own words where they differ from
     the goal. ``scheme`` is ``hybrid``, ``events`` or ``snapshot``; ``strategy`` says what the model is told after
-    a crash: ``statement``, ``synthetic_error`` or ``nothing``.
+    a crash: ``statement``, ``synthetic_error`` or ``nothing``. ``budget`` may hold ``prices`` (model to dollars per
+    million tokens: input, output, cache_read, cache_write), ``reserve`` (the minimum reserve per dimension),
+    ``alerts`` (shares of a limit) and ``services`` (service to the tools that call it, for ``per_minute_by_tool``).
     """
 
     task: str

@@ -8,14 +8,17 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+from agentlab.budget.dimensions import dimension_named
+from agentlab.budget.pricing import PRICES
 from agentlab.definition import Definition, Limits, StepSpec, ToolSpec
-from agentlab.errors import BadDefinition, PayloadError
+from agentlab.errors import BadDefinition, PayloadError, UnknownName
 from agentlab.events import canonical
 from agentlab.ports import Resources
 
 _WHOLE = (
     "max_turns", "rounds_per_step", "attempts", "errors_in_a_row", "model_retries", "input_tokens", "output_tokens",
-    "cache_tokens", "cost_microusd", "tool_calls", "requests_per_minute", "steps", "context_tokens", "max_output_tokens",
+    "cache_tokens", "tokens", "cost_microusd", "model_calls",
+    "tool_calls", "requests_per_minute", "steps", "context_tokens", "max_output_tokens",
 )  # fmt: skip
 _MAY_BE_ZERO = ("model_retries", "retry_wait_s")
 
@@ -40,6 +43,7 @@ def validate(definition: Definition) -> None:
     for name in ("params", "model_params", "guard", "context", "budget"):
         _json(f"{where}: {name}", getattr(definition, name))
     _limits(where, definition.limits)
+    _budget(f"{where}: budget", definition.budget)
     _resources(where, definition.resources)
     for tool in definition.tools:
         _tool(f"{where}: tool {tool.name!r}", tool)
@@ -80,6 +84,34 @@ def _limits(where: str, limits: Limits) -> None:
             _number(f"{where}: limit {field.name}", value, whole=field.name in _WHOLE, zero=field.name in _MAY_BE_ZERO)
         elif field.default is not None and "None" not in str(field.type):
             raise BadDefinition(f"{where}: limit {field.name} can not be None")
+
+
+def _budget(what: str, spec: Mapping[str, Any]) -> None:
+    known = ("prices", "reserve", "alerts", "services")
+    for name in spec:
+        if name not in known:
+            raise UnknownName(f"part of {what}", name, known)
+    for name in ("prices", "reserve", "services"):
+        if not isinstance(spec.get(name, {}), Mapping):
+            raise BadDefinition(f"{what}: {name} is a mapping, not {spec[name]!r}")
+    for model, price in spec.get("prices", {}).items():
+        if not isinstance(price, Mapping) or set(price) - set(PRICES):
+            raise BadDefinition(f"{what}: the price of {model!r} is a mapping of {', '.join(PRICES)}, not {price!r}")
+        for kind, dollars in price.items():
+            _number(f"{what}: the price of {model!r} for {kind}", dollars, zero=True)
+    for dimension, amount in spec.get("reserve", {}).items():
+        dimension_named(dimension)
+        _number(f"{what}: the reserve of {dimension}", amount, whole=True, zero=True)
+    alerts = spec.get("alerts", ())
+    if not isinstance(alerts, (list, tuple)) or not all(_is_share(t) for t in alerts):
+        raise BadDefinition(f"{what}: alerts are shares of a limit between 0 and 1, not {alerts!r}")
+    for service, tools in spec.get("services", {}).items():
+        if not isinstance(tools, (list, tuple)) or not all(isinstance(t, str) for t in tools):
+            raise BadDefinition(f"{what}: service {service!r} is a list of names of tools, not {tools!r}")
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value <= 1
 
 
 def _resources(where: str, resources: Resources) -> None:

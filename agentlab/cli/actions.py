@@ -146,6 +146,25 @@ def locate(options: argparse.Namespace) -> int:
     return 0
 
 
+def budget(options: argparse.Namespace) -> int:
+    """``agentlab budget SESSION [extend tokens=20k …]``"""
+    from agentlab.budget.words import extension
+
+    with _lab(options) as lab:
+        session = lab.session(options.session)
+        if options.words:
+            session.budget.extend(**extension(options.words))
+        report = session.budget()
+        if options.wake:
+            session.wake(background=True)
+            return follow(session, options.json)
+        if options.json:
+            _print(report.to_json())
+        else:
+            print(report)
+    return 0
+
+
 def verify(options: argparse.Namespace) -> int:
     """``agentlab verify SESSION``: 0 when every row matches, 2 with the first that does not."""
     head = _lab(options).session(options.session).verify()

@@ -89,6 +89,9 @@ def build_parser() -> argparse.ArgumentParser:
     verb("locate", actions.locate, "say where a session is and what failed", session=True)
     add_timetravel_verbs(verb)
     add_answering_verbs(verb)
+    budget = verb("budget", actions.budget, "what a session used, reserved and has left; extend it", session=True)
+    budget.add_argument("words", nargs="*", metavar="extend DIMENSION=AMOUNT", help="as in extend tokens=20k cost=2.50")
+    budget.add_argument("--wake", action="store_true", help="go on at once after an extension")
     verb("verify", actions.verify, "check every row's hash", session=True)
     analysing.add_verbs(verb)
     explore = verb(

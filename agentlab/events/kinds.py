@@ -36,7 +36,7 @@ class Kind:
 
 _TABLE: tuple[tuple[Class, str, str, str], ...] = (
     # class, name, payload fields, meaning
-    ("opening", "session_started", "definition baseline input steps? limits? guard? context? parent? labels? effects? note?",
+    ("opening", "session_started", "definition baseline input steps? limits? guard? context? budget? parent? labels? effects? note?",
      "a task is accepted; the definition says everything that a harness needs to run it; parent (session, seq, hash) makes it a fork"),
     ("opening", "harness_woken", "process baseline reason cursor checkpoint_seq? previous? changed? death?",
      "a harness opens a new incarnation; process is host, boot_id, pid, start_time"),
@@ -50,7 +50,7 @@ _TABLE: tuple[tuple[Class, str, str, str], ...] = (
     ("fact", "attempt_started", "attempt reasons?", "a pass of the outer loop begins"),
     ("fact", "task_validated", "satisfied reasons", "the whole task's validator was asked"),
     # model
-    ("intent", "model_request", "request_id purpose layers tokens_estimate reserved? digest blocks? notes?",
+    ("intent", "model_request", "request_id purpose layers tokens_estimate estimate? reserved? digest blocks? notes?",
      "the model is about to be asked; layers gives block references and sizes, never the whole conversation"),
     ("fact", "model_response", "request_id purpose content stop_reason text? tool_calls? usage? served_by?", "the model's answer, once"),
     ("fact", "model_error", "request_id kind message status? retry_after_s? will_retry delay_s? at_risk?",
@@ -101,6 +101,7 @@ _TABLE: tuple[tuple[Class, str, str, str], ...] = (
     ("fact", "budget_settled", "reservation amounts returned?", "the actual cost of a reservation"),
     ("fact", "budget_alert", "dimension used limit threshold", "a threshold was passed"),
     ("input", "budget_extended", "id dimension limit expected_version by?", "an absolute new limit against an expected version"),
+    ("input", "usage_reported", "id reservation amounts by?", "what a cut call really cost has become known"),
     # context
     ("fact", "anchor_set", "name value source", "a fact that stays visible whatever is dropped; an empty value takes it away"),
     ("fact", "anchors_full", "name value cap", "a fact found no place among those that stay visible; the session pauses once"),

@@ -29,7 +29,7 @@ from agentlab.harness.telling import RULES, RULES_WITH_PLAN, statement_prompt, s
 from agentlab.models.digest import request_digest
 from agentlab.ports import Model, ModelReply, ModelRequest
 from agentlab.session.commands import AskModel
-from agentlab.session.decide import request_estimate
+from agentlab.session.spending import limited, request_base, request_estimate
 
 
 def perform_ask(command: AskModel, rig: Rig) -> list[Draft]:
@@ -174,6 +174,8 @@ def _request_draft(
         "reserved": reserved,
         "digest": request.digest,
     }
+    if command.purpose == "act" and limited(state):
+        payload["estimate"] = request_base(state, rig.run.definition)
     return Draft("model_request", payload, step=_step(rig), attempt=state.plan.attempt, model=rig.model.name)
 
 
@@ -279,10 +281,7 @@ def _error_draft(rig: Rig, error: ModelError, request_id: str, purpose: str, dur
 
 
 def _cost(rig: Rig, reply: ModelReply) -> int | None:
-    prices = rig.run.definition.budget.get("prices")
-    if not isinstance(prices, Mapping):
-        return None
-    price = prices.get(reply.model) or prices.get(rig.model.name)
+    price = budget.price_of(rig.run.definition.budget.get("prices"), reply.model, rig.model.name)
     return None if price is None else budget.cost_microusd(reply.usage, price)
 
 

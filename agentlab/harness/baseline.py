@@ -33,6 +33,12 @@ def baseline(
     }
 
 
+def budget_field(definition: Definition) -> dict[str, Any]:
+    """What ``session_started`` says of the budget beside the limits; nothing where the task says nothing."""
+    spec = {k: plain(v) for k, v in definition.budget.items() if k != "prices"}
+    return {"budget": spec} if spec else {}
+
+
 def changed_sources(definition: Definition) -> list[str]:
     """Names of importable callables of a definition whose source has changed since. Reads files, imports nothing."""
     from agentlab.sources import source_changed

@@ -26,10 +26,23 @@ from agentlab.harness.anchoring import with_anchors
 from agentlab.harness.rig import Rig
 from agentlab.session import commands as c
 from agentlab.session.commands import Command
+from agentlab.session.spending import wall_ms
 
 
 def _verdict(command: c.RecordVerdict, rig: Rig) -> list[Draft]:
     return [Draft("guard_verdict", dict(rig.state.loop.verdict), step=rig.state.plan.current or None)]
+
+
+def _alert(command: c.RaiseAlert, rig: Rig) -> list[Draft]:
+    state = rig.state
+    used = wall_ms(state) if command.dimension == "wall_ms" else state.budget.committed(command.dimension)
+    payload = {
+        "dimension": command.dimension,
+        "used": used,
+        "limit": state.budget.limits[command.dimension],
+        "threshold": command.threshold,
+    }
+    return [Draft("budget_alert", payload, step=state.plan.current or None)]
 
 
 PERFORMERS: dict[type[Command], Callable[[Any, Rig], list[Draft]]] = {
@@ -56,6 +69,7 @@ PERFORMERS: dict[type[Command], Callable[[Any, Rig], list[Draft]]] = {
     c.CompleteRecovery: recovering.perform_complete_recovery,
     c.Restore: restoring.perform_restore,
     c.AwaitPlace: queueing.perform_await_place,
+    c.RaiseAlert: _alert,
     c.Pause: ending.perform_pause,
     c.AskPerson: ending.perform_ask_person,
     c.End: ending.perform_end,

@@ -21,7 +21,7 @@ from agentlab.clock import ManualClock
 from agentlab.definition import Definition, from_json, with_model
 from agentlab.events import GENESIS, Draft, digest, resolve
 from agentlab.harness.assembly import definition_of, open_incarnation, started
-from agentlab.harness.baseline import baseline
+from agentlab.harness.baseline import baseline, budget_field
 from agentlab.harness.loop import run as run_loop
 from agentlab.harness.recorder import Recorder
 from agentlab.harness.redact import Redactor
@@ -125,6 +125,7 @@ class SimulatedWorld:
                 "limits": data["limits"],
                 "guard": data["guard"],
                 "context": data["context"],
+                **budget_field(definition),
             }
             self._accepted = (definition, payload)
         payload = self._accepted[1]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from agentlab.definition import Definition, Limits, PolicySpec, from_json
 from agentlab.errors import BadDefinition, BadSessionId, UserError
 from agentlab.events import GENESIS, Draft, canonical
-from agentlab.harness.baseline import baseline
+from agentlab.harness.baseline import baseline, budget_field
 from agentlab.harness.recorder import Recorder
 from agentlab.harness.redact import Redactor
 from agentlab.harness.trust import signed_text
@@ -141,6 +141,7 @@ def _begin(lab: Lab, log: Log, definition: Definition, given: Mapping[str, Any],
         "limits": data["limits"],
         "guard": data["guard"],
         "context": data["context"],
+        **budget_field(definition),
     }
     recorder = Recorder(log, lab.store.blobs, State(hash=GENESIS), 0, lab.clock, lab.ids, redactor)
     recorder.commit((Draft("session_started", payload),))

@@ -104,7 +104,11 @@ def _condition(state: State, definition: Definition, now_us: int) -> _Finding:
         return "waiting_for_person", (f"event {control.question_seq} asks: {question}",), _answer(control.question)
     if control.status == "paused":
         if control.reason == "budget":
-            return "waiting_for_budget", ("session_paused says budget",), "extend the budget, then wake"
+            return (
+                "waiting_for_budget",
+                ("session_paused says budget",),
+                "extend the budget (%agent budget extend), then wake",
+            )
         return "paused", (f"session_paused says {control.reason}",), "wake it"
     if not state.incarnation and control.pause_id:
         return (

@@ -23,6 +23,7 @@ from agentlab.harness.redact import Redactor
 from agentlab.harness.trust import require_trust
 from agentlab.harness.wake import checkpoint_state
 from agentlab.lab import forking, timetravel
+from agentlab.lab.budgeting import SessionBudget
 from agentlab.lab.checkpoints import Checkpoint, checkpoints_of, find, picture
 from agentlab.lab.costs import CrashCost, crash_costs, total_tax
 from agentlab.lab.inputs import append_input
@@ -481,6 +482,11 @@ class Session:
         if decision not in ("done", "retry", "skip"):
             raise BadDefinition(f"settle with done, retry or skip, not {decision!r}")
         self.add_input(Draft("effect_settled", {"id": self.lab.ids.new("i"), "key": key, "decision": decision}))
+
+    @property
+    def budget(self) -> SessionBudget:
+        """The budget: ``session.budget()`` reports it, ``session.budget.extend(tokens="20k")`` gives it more."""
+        return SessionBudget(self)
 
     def extend(self, dimension: str, limit: int) -> None:
         """Set an absolute new budget limit for a dimension."""

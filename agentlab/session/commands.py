@@ -56,6 +56,14 @@ class AwaitPlace(Command):
 
 
 @dataclass(frozen=True, slots=True)
+class RaiseAlert(Command):
+    """Write down that a share of a limit is committed; a checkpoint follows."""
+
+    dimension: str
+    threshold: float
+
+
+@dataclass(frozen=True, slots=True)
 class End(Command):
     """The task is over: ``completed`` or ``failed``."""
 

@@ -15,6 +15,7 @@ from agentlab.context import plan_cut
 from agentlab.definition import Definition, ToolSpec
 from agentlab.policies import Facts
 from agentlab.session import commands as c
+from agentlab.session import spending
 from agentlab.session.recovery import decide_recovery, decide_sandbox
 from agentlab.session.schemes import scheme_named
 from agentlab.session.state import Call, State
@@ -79,7 +80,8 @@ def decide(state: State, run: Run) -> c.Command:
     if state.plan.attempt == 0:
         return c.StartAttempt(1)
     return (
-        _checkpoint(state, run)
+        spending.alert(state)
+        or _checkpoint(state, run)
         or decide_sandbox(state, run.needs_sandbox)
         or _calls(state, run)
         or _step(state, run)
@@ -117,6 +119,8 @@ def _checkpoint(state: State, run: Run, *, effect_next: bool = False, pausing: b
     requested = state.checkpoint.requested
     if requested is not None:
         return c.WriteCheckpoint("by hand", requested[1], requested[0])
+    if state.budget.checkpoint_due:
+        return c.WriteCheckpoint(f"budget alert: {state.budget.checkpoint_due}")
     known = facts(state, effect_next=effect_next, pausing=pausing)
     reason = scheme_named(run.definition.scheme).due(run.definition.policy, known)
     return c.WriteCheckpoint(reason) if reason else None
@@ -124,6 +128,13 @@ def _checkpoint(state: State, run: Run, *, effect_next: bool = False, pausing: b
 
 def _pause(state: State, run: Run, reason: str, detail: str = "") -> c.Command:
     return _checkpoint(state, run, pausing=True) or c.Pause(reason, detail)
+
+
+def _out_of_budget(state: State, run: Run, detail: str) -> c.Command:
+    """Whatever the policy says: a checkpoint, then a pause."""
+    if state.seq > state.checkpoint.seq + state.checkpoint.passing:
+        return c.WriteCheckpoint("budget exhausted")
+    return c.Pause("budget", detail)
 
 
 # --- calls ---------------------------------------------------------------------------------------------------------
@@ -163,11 +174,10 @@ def _calls(state: State, run: Run) -> c.Command | None:
         if checkpoint is not None:
             return checkpoint
     if tool.builtin is None:
-        spent = {"tool_calls": 1, f"tool:{call.tool}": 1, "cost_microusd": tool.price_microusd or 0}
-        empty = budget.exhausted(state.budget, spent)
+        empty = spending.forbidden(state, spending.call_estimate(tool))
         if empty:
-            return _pause(state, run, "budget", empty)
-    return c.RunCall(call.call_id, call.tool, call.effect, call.tries, call.not_before_us)
+            return _out_of_budget(state, run, empty)
+    return c.RunCall(call.call_id, call.tool, call.effect, call.tries, spending.call_not_before(state, call))
 
 
 def _answer(call: Call, tool: ToolSpec) -> c.AnswerCall | None:
@@ -233,21 +243,19 @@ def _limits(state: State, run: Run) -> c.Command | None:
         return _pause(state, run, "max_turns", f"{state.turns} turns")
     if limits.rounds_per_step is not None and state.plan.rounds >= limits.rounds_per_step:
         return _pause(state, run, "rounds", f"{state.plan.rounds} rounds in one step")
-    since = max(state.started_ts, state.control.resumed_ts)
-    if limits.wall_s is not None and (state.ts - since) / 1e6 >= limits.wall_s:
-        return _pause(state, run, "deadline", f"{limits.wall_s} s of wall time")
     return None
 
 
 def _ask(state: State, run: Run) -> c.Command:
-    estimate = request_estimate(state, run.definition)
-    keeping = _keep_context(state, run, estimate["input_tokens"])
-    if keeping is not None:
+    base = spending.request_base(state, run.definition)
+    keeping = _keep_context(state, run, base["input_tokens"])
+    if keeping is not None and not isinstance(keeping, c.AskModel):
         return keeping
-    empty = budget.exhausted(state.budget, estimate)
+    estimate = spending.request_estimate(state, run.definition)
+    empty = spending.request_forbidden(state, run.definition, estimate)
     if empty:
-        return _pause(state, run, "budget", empty)
-    return c.AskModel("act", state.model.not_before_us, estimate["input_tokens"])
+        return _out_of_budget(state, run, empty)
+    return keeping or c.AskModel("act", spending.request_not_before(state), estimate["input_tokens"])
 
 
 def _keep_context(state: State, run: Run, estimated: int) -> c.Command | None:
@@ -265,21 +273,14 @@ def _keep_context(state: State, run: Run, estimated: int) -> c.Command | None:
     cut = plan_cut(context, room) if compaction_due(context, room) else None
     if cut is not None:
         if cut.dropped and "model" in spec.parts and not context.told and not context.model_failed:
-            return c.AskModel("summary", state.model.not_before_us)
+            return c.AskModel("summary", spending.request_not_before(state))
         return c.Compact(room, cut.strategy, cut.tokens_before, cut.tokens_after)
     if spec.judge and context.round - context.judged_round >= spec.judge_every:
-        return c.AskModel("judge", state.model.not_before_us)
+        return c.AskModel("judge", spending.request_not_before(state))
     return None
 
 
 def compaction_room(state: State, definition: Definition) -> int:
     """Tokens that the window leaves for scratch beside the other layers."""
-    beside = request_estimate(state, definition)["input_tokens"] - state.context.tokens
+    beside = spending.request_base(state, definition)["input_tokens"] - state.context.tokens
     return max(0, definition.limits.context_tokens - beside)
-
-
-def request_estimate(state: State, definition: Definition) -> dict[str, int]:
-    """What the next model call is expected to cost at most: input and output tokens."""
-    fixed = (len(definition.system) + len(definition.goal)) // 4 + 120 * len(definition.tools) + 400
-    scratch = state.context.tokens + state.context.extra_tokens
-    return {"input_tokens": fixed + scratch, "output_tokens": definition.limits.max_output_tokens}

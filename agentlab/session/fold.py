@@ -79,7 +79,7 @@ def _session_started(state: State, event: Event) -> Changes:
         "started_ts": event.ts,
         "baseline": payload["baseline"],
         "plan": evolve(state.plan, steps=steps, source="task" if steps else ""),
-        "budget": budget.from_limits(limits),
+        "budget": budget.from_limits(limits, payload.get("budget")),
         "loop": LoopState(policy=GuardPolicy.from_json(payload.get("guard") or {})),
         "context": evolve(state.context, spec=ContextSpec.from_json(payload.get("context") or {})),
     }
@@ -228,11 +228,14 @@ def _checkpoint_written(state: State, event: Event) -> Changes:
         effects_completed=state.effects.completed,
         passing=0,
     )
+    changes: Changes = {"checkpoint": checkpoint}
+    if state.budget.checkpoint_due:
+        changes["budget"] = evolve(state.budget, checkpoint_due="")
     chunks = event.payload.get("effect_chunks")
     if chunks is None:
-        return {"checkpoint": checkpoint}
+        return changes
     effects = evolve(state.effects, recent=(), chunks=tuple((d, n) for d, n in chunks))
-    return {"checkpoint": checkpoint, "effects": effects}
+    return {**changes, "effects": effects}
 
 
 def _recovery_started(state: State, event: Event) -> Changes:
@@ -312,6 +315,12 @@ def _budget_reserved(state: State, event: Event) -> Changes:
 
 def _budget_settled(state: State, event: Event) -> Changes:
     return {"budget": budget.settle(state.budget, event.payload["reservation"], event.payload["amounts"])}
+
+
+def _budget_alert(state: State, event: Event) -> Changes:
+    dimension = event.payload["dimension"]
+    alerted = {**state.budget.alerted, dimension: event.payload["threshold"]}
+    return {"budget": evolve(state.budget, alerted=alerted, checkpoint_due=dimension)}
 
 
 def _guard_verdict(state: State, event: Event) -> Changes:
@@ -460,6 +469,10 @@ def _budget_extended(state: State, event: Event) -> Changes:
     return {"budget": budget.extend(state.budget, p["dimension"], p["limit"], p["expected_version"])}
 
 
+def _usage_reported(state: State, event: Event) -> Changes:
+    return {"budget": budget.known(state.budget, event.payload["reservation"], event.payload["amounts"])}
+
+
 def _checkpoint_requested(state: State, event: Event) -> Changes:
     requested = (event.payload["id"], event.payload.get("label") or "")
     return {"checkpoint": evolve(state.checkpoint, requested=requested)}
@@ -498,6 +511,7 @@ INPUTS: dict[str, Handler] = {
     "approval_given": _user_reply,
     "approval_denied": _user_reply,
     "budget_extended": _budget_extended,
+    "usage_reported": _usage_reported,
     "checkpoint_requested": _checkpoint_requested,
     "effect_settled": _effect_settled,
     "restore_requested": fold_requested,
@@ -525,6 +539,7 @@ HANDLERS: dict[str, Handler] = {
     "drift_measured": _drift_measured,
     "budget_reserved": _budget_reserved,
     "budget_settled": _budget_settled,
+    "budget_alert": _budget_alert,
     "guard_verdict": _guard_verdict,
     "question_asked": _question_asked,
     "session_queued": _session_queued,

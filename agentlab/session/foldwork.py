@@ -11,6 +11,7 @@ from agentlab.context.drift import COURSE_ROUNDS, extended
 from agentlab.events import Event, canonical
 from agentlab.evolve import evolve
 from agentlab.guard import Action, observe
+from agentlab.session.foldspending import answered, called, requested, sent_again
 from agentlab.session.state import Call, LoopState, Settled, State, StepStats, operation
 
 Changes = dict[str, Any]
@@ -38,25 +39,16 @@ def _stats(state: State, **amounts: float) -> dict[str, StepStats]:
 def _model_request(state: State, event: Event) -> Changes:
     p = event.payload
     model = evolve(state.model, request_id=p["request_id"], request_seq=event.seq, purpose=p["purpose"])
-    return {"model": model, "budget": budget.reserve(state.budget, p["request_id"], p.get("reserved") or {})}
+    return {"model": model, "budget": requested(state, event)}
 
 
 def _model_response(state: State, event: Event) -> Changes:
     p = event.payload
-    amounts = {
-        "input_tokens": event.input_tokens or 0,
-        "output_tokens": event.output_tokens or 0,
-        "cache_tokens": (event.cache_read_tokens or 0) + (event.cache_write_tokens or 0),
-        "model_calls": 1,
-        "active_ms": round(event.duration_ms or 0),
-    }
-    if event.cost_microusd is not None:
-        amounts["cost_microusd"] = event.cost_microusd
     changes: Changes = {
         "model": evolve(
             state.model, request_id="", request_seq=0, purpose="", failures=0, not_before_us=0, waited_s=0.0
         ),
-        "budget": budget.settle(state.budget, p["request_id"], amounts),
+        "budget": answered(state, event),
     }
     stats = _stats(
         state,
@@ -167,16 +159,13 @@ def _answered(state: State, event: Event, kind: str) -> Changes:
         return {}
     duration = event.duration_ms or 0.0
     reused = bool(p.get("reused"))
-    amounts = {} if reused or call.effect == "builtin" else {"tool_calls": 1, f"tool:{call.tool}": 1}
-    if event.cost_microusd:
-        amounts["cost_microusd"] = event.cost_microusd
     stats = _stats(state, tool_calls=1, duration_ms=duration, errors=1 if kind == "error" else 0)
     plan = evolve(state.plan, stats=stats)
     if call.superseded:
         return {
             "calls": tuple(c for c in state.calls if c.call_id != call.call_id),
             "plan": plan,
-            "budget": budget.settle(state.budget, call.call_id, {**amounts, "active_ms": round(duration)}),
+            "budget": called(state, event, call, reused),
         }
     step = state.step
     good = kind == "result"
@@ -202,7 +191,7 @@ def _answered(state: State, event: Event, kind: str) -> Changes:
         ),
         "plan": plan,
         "sandbox": sandbox,
-        "budget": budget.settle(state.budget, call.call_id, {**amounts, "active_ms": round(duration)}),
+        "budget": called(state, event, call, reused),
         "errors_in_a_row": counted,
         "checkpoint": evolve(
             state.checkpoint, large_result=state.checkpoint.large_result or duration >= LARGE_RESULT_MS
@@ -262,7 +251,8 @@ def _retry_scheduled(state: State, event: Event) -> Changes:
         not_before_us=event.ts + round(float(p["delay_s"]) * 1e6),
         last_error=reason,
     )
-    return {"calls": calls, "plan": evolve(state.plan, stats=_stats(state, retries=1))}
+    changes = {"calls": calls, "plan": evolve(state.plan, stats=_stats(state, retries=1))}
+    return {**changes, "budget": sent_again(state, event)} if state.budget.quotas else changes
 
 
 # --- effects -------------------------------------------------------------------------------------------------------
@@ -285,6 +275,7 @@ def _effect_pending(state: State, event: Event) -> Changes:
             started_ts=event.ts,
         ),
         "effects": evolve(state.effects, first_calls=first),
+        "budget": budget.sent(state.budget, p["tool"], event.ts),
     }
 
 

@@ -30,6 +30,18 @@ Migration = Callable[[Stored], Stored]
 """Turns the stored state of one version into that of the next; it may change its argument."""
 
 ADDED_IN_2: Mapping[str, Any] = {
+    "budget.alerted": {},
+    "budget.allotted": {},
+    "budget.checkpoint_due": "",
+    "budget.estimate": {},
+    "budget.kept": {},
+    "budget.learned": {},
+    "budget.quotas": {},
+    "budget.recent": {},
+    "budget.refused": "",
+    "budget.services": {},
+    "budget.thresholds": [0.8, 0.95],
+    "budget.unpriced": 0,
     "calls[].superseded": False,
     "control.confirm": False,
     "control.queued": 0,

@@ -13,6 +13,7 @@ from agentlab.definition import Definition
 from agentlab.errors import PayloadError
 from agentlab.events import parse
 from agentlab.session import commands as c
+from agentlab.session import spending
 from agentlab.session.schemes import scheme_named
 from agentlab.session.state import State
 from agentlab.session.strategies import strategy_named
@@ -59,21 +60,24 @@ def decide_recovery(state: State, definition: Definition) -> c.Command | None:
             if error:
                 return c.AnswerCall(call.call_id, call.tool, False, error, "interrupted")
         if strategy.asks(state):
-            return _statement(state)
+            return _statement(state, definition)
         skipped = True
     if state.control.confirm and not recovery.confirmed:
         return c.AskPerson(_confirmation(state), "recovery", options=("approve", "deny"))
     return c.CompleteRecovery(skipped_statement=skipped)
 
 
-def _statement(state: State) -> c.Command:
+def _statement(state: State, definition: Definition) -> c.Command:
     """The fourth step: ask, check by rule, have it corrected once, then pause for a person."""
     recovery = state.recovery
     if recovery.statement:
         return c.CheckStatement(recovery.statement)
     if recovery.corrections > MAX_CORRECTIONS:
         return c.Pause("statement", "the model's account of where it is does not agree with the log")
-    return c.AskModel("statement", state.model.not_before_us)
+    empty = spending.request_forbidden(state, definition, spending.request_estimate(state, definition))
+    if empty:
+        return c.Pause("budget", empty)
+    return c.AskModel("statement", spending.request_not_before(state))
 
 
 def _confirmation(state: State) -> str:

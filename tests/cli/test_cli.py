@@ -223,3 +223,13 @@ def test_the_limit_of_sessions(tmp_path):
     assert json.loads(good("lab", "--lab", lab, "--json")) == {"max_sessions": 3, "places": []}
     assert Lab(lab).queue.max_sessions == 3
     assert "--max-sessions" in refused("lab", "--lab", lab, "--max-sessions", "0")
+
+
+def test_the_budget_is_read_and_extended(tmp_path):
+    with Lab(tmp_path / "lab") as lab:
+        session = lab.create("sales_report", session_id="b", limits={"tool_calls": 3})
+    where = ("--lab", tmp_path / "lab")
+    assert "tool_calls" in good("budget", "b", *where) and session.state.budget.limits["tool_calls"] == 3
+    row = next(r for r in json.loads(good("budget", "b", "extend", "calls=5", "--json", *where))["rows"] if r["limit"])
+    assert row["dimension"] == "tool_calls" and row["limit"] == row["left"] == 8
+    assert "tokens=20k" in refused("budget", "b", "extend", *where)

@@ -1,0 +1,76 @@
+"""budget: what a session used, reserved and has left, what it may need, and giving it more."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass
+
+from agentlab.budget.report import HEADS, BudgetReport
+from agentlab.budget.words import extension
+from agentlab.lab import Session
+from agentlab.notebook.display import Shown, card, columns, commands_html, commands_text, joined, mode, paragraph, table
+from agentlab.notebook.registry import Request, verb
+from agentlab.notebook.results import RunResult, next_commands
+from agentlab.notebook.verbs.running import finish
+
+
+@dataclass(frozen=True, repr=False)
+class BudgetView(Shown):
+    """The budget of a session as of the moment of asking; ``report`` holds the numbers."""
+
+    session: Session
+    report: BudgetReport
+    commands: dict[str, str]
+
+    @classmethod
+    def of(cls, session: Session) -> BudgetView:
+        """The session's budget now."""
+        commands = next_commands(session)
+        report = session.budget()
+        limited = [row.dimension for row in report.rows if row.limit is not None]
+        if limited and session.state.control.status != "ended":
+            commands = {
+                f"%agent budget extend {limited[0]}=AMOUNT": "give it more, and go on if it waits for it",
+                **commands,
+            }
+        return cls(session, report, commands)
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        """The rows; times are left out where output must not change from run to run."""
+        rows = self.report.table()
+        if mode() != "plain":
+            return rows
+        return [(r[0], *("…" if v.endswith(" s") or " s (" in v else v for v in r[1:])) for r in rows]
+
+    def text(self) -> str:
+        """The budget as a text table."""
+        table_ = columns(HEADS, self._rows())
+        return joined(f"budget of {self.session.id}", table_, *self.report.remarks(), commands_text(self.commands))
+
+    def html(self) -> str:
+        """The budget as an HTML table."""
+        remarks = [paragraph(remark) for remark in self.report.remarks()]
+        title = f"budget of {self.session.id}"
+        return card(title, table(HEADS, self._rows()), *remarks, commands_html(self.commands))
+
+
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "words", nargs="*", metavar="extend DIMENSION=AMOUNT", help="give limits more: tokens=20k cost=2.50"
+    )
+    parser.add_argument("--session", metavar="ID", help="a session's id; the one in hand without it")
+    parser.add_argument("--stay", action="store_true", help="after an extension: do not go on by itself")
+
+
+@verb("budget", "used, reserved, at risk, left, forecast", "%agent budget extend tokens=20k", _arguments)
+def budget(request: Request) -> BudgetView | RunResult:
+    """Show the budget, or give it more: a session that paused for its budget then goes on where it was."""
+    session = request.place.session(request.options.session)
+    if not request.options.words:
+        return BudgetView.of(session)
+    session.budget.extend(**extension(request.options.words))
+    control = session.state.control
+    if request.options.stay or control.status != "paused" or control.reason != "budget":
+        return BudgetView.of(session)
+    session.wake(background=True)
+    return finish(session)

@@ -1,0 +1,33 @@
+"""%agent budget: read it, give it more, go on."""
+
+from __future__ import annotations
+
+import pytest
+
+import agentlab as al
+from agentlab.errors import UserError
+from agentlab.notebook import agent
+from tests.e2e import tasks
+
+
+def test_budget_is_shown_extended_and_the_session_goes_on(here):
+    lab = al.Lab("lab")
+    session = lab.run(tasks.task("measure", "write"), limits={"tool_calls": 1, "wall_s": 3600}, timeout_s=30)
+    agent("lab lab")
+    here.take(session)
+    view = agent("budget")
+    text, html = str(view), view.html()
+    for part in ("tool_calls", "used", "reserved", "at risk", "left", "forecast", "(too little left)", "no limit"):
+        assert part in text and part in html
+    assert "over 95% of its limit" in text and "%agent budget extend" in text
+    assert text == str(agent("budget")), "nothing in it changes by itself"
+    assert view.report.row("tool_calls").left == 0
+    stayed = agent("budget extend calls=1 --stay")
+    assert stayed.report.row("tool_calls").left == 1 and session.status().status == "paused"
+    gone_on = agent("budget extend tool_calls=1")
+    assert "completed" in str(gone_on) and session.status().status == "completed"
+    for wrong in ("budget extend", "budget extent calls=1", "budget extend calls"):
+        with pytest.raises(UserError, match="tokens=20k"):
+            agent(wrong)
+    with pytest.raises(UserError, match="has ended"):
+        agent("budget extend calls=1")
