@@ -81,7 +81,7 @@ class Compared:
         cells = [condition, done]
         for metric in _KEYS[1:]:
             mean, low, high = (self.summary.value(condition, metric, c) for c in ("mean", "low", "high"))
-            cells.append("–" if mean != mean else _cell(metric, float(mean), float(low), float(high)))
+            cells.append("–" if _missing(mean) else _cell(metric, float(mean), float(low), float(high)))
         return tuple(cells)
 
     def _difference(self, condition: str) -> tuple[str, ...]:
@@ -89,13 +89,13 @@ class Compared:
         got = {
             c: s.value(condition, "total_s", c) for c in ("pairs", "difference", "difference_low", "difference_high")
         }
-        if got["difference"] != got["difference"]:
+        if _missing(got["difference"]):
             return (condition, "–", "–", "–", "no seed that both finished")
         base = float(s.value(s.baseline, "total_s"))
         needed = s.value(condition, "total_s", "runs_needed")
         sure = "yes" if bool(s.value(condition, "total_s", "certain")) else "no"
         span = f"{_signed(got['difference_low'], base)} to {_signed(got['difference_high'], base)}"
-        text = "–" if needed is None or needed != needed or str(needed) == "<NA>" else f"{int(needed):,}"
+        text = "–" if _missing(needed) else f"{int(needed):,}"
         return (condition, _signed(got["difference"], base), span, sure, text)
 
     def _verdict(self) -> list[str]:
@@ -156,6 +156,12 @@ class Compared:
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(self.text())
+
+
+def _missing(value: Any) -> bool:
+    import pandas as pd
+
+    return bool(pd.isna(value))
 
 
 def _cell(metric: str, mean: float, low: float, high: float) -> str:

@@ -49,7 +49,23 @@ def default_executor(workers: int | None = None) -> Executor:
     """Processes of this machine, as many as it has cores. They start fresh: a fork of a kernel with threads may hang."""
     import multiprocessing
 
-    return ProcessPoolExecutor(workers or os.cpu_count() or 1, mp_context=multiprocessing.get_context("spawn"))
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(workers or os.cpu_count() or 1, mp_context=context, initializer=_end_with_owner)
+
+
+def _end_with_owner() -> None:
+    """In a worker: leave when the process that started it is gone, however it went; a pool's own workers would wait."""
+    import multiprocessing
+    import threading
+
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, name="agentlab-owner", daemon=True).start()
 
 
 def run_jobs(

@@ -79,7 +79,7 @@ class _TimedModel:
         self.name, self.params = model.name, model.params
 
     def complete(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelReply:
-        reply: ModelReply = self._timing.around(self._model.complete, request, on_text)
+        reply: ModelReply = self._timing.around("", self._model.complete, request, on_text)
         return reply
 
 
@@ -88,7 +88,7 @@ class _TimedHost:
         self._host, self._timing = host, timing
 
     def call(self, invocation: ToolInvocation) -> ToolOutcome:
-        outcome: ToolOutcome = self._timing.around(self._host.call, invocation)
+        outcome: ToolOutcome = self._timing.around("", self._host.call, invocation)
         return outcome
 
     def close(self) -> None:
@@ -127,14 +127,14 @@ class _TimedSandbox:
         return completed
 
     def snapshot(self) -> Snapshot:
-        taken: Snapshot = self._timing.around(self._box.snapshot)
+        taken: Snapshot = self._timing.around("snapshot_taken", self._box.snapshot)
         return taken
 
     def restore(self, digest: str) -> None:
-        self._timing.around(self._box.restore, digest)
+        self._timing.around("sandbox_restored", self._box.restore, digest)
 
     def put_files(self, files: Mapping[str, str]) -> None:
-        self._timing.around(self._box.put_files, files)
+        self._timing.around("sandbox_restored", self._box.put_files, files)
 
 
 class _TimedSandboxes:
@@ -142,10 +142,12 @@ class _TimedSandboxes:
         self._boxes, self._timing, self._tool_of = boxes, timing, tool_of
 
     def provision(self, session_id: str, incarnation: int, resources: Resources) -> _TimedSandbox:
-        return self._timed(self._timing.around(self._boxes.provision, session_id, incarnation, resources))
+        return self._timed(
+            self._timing.around("sandbox_ready", self._boxes.provision, session_id, incarnation, resources)
+        )
 
     def attach(self, record: Mapping[str, Any], incarnation: int, resources: Resources) -> _TimedSandbox:
-        return self._timed(self._timing.around(self._boxes.attach, record, incarnation, resources))
+        return self._timed(self._timing.around("sandbox_attached", self._boxes.attach, record, incarnation, resources))
 
     def _timed(self, box: SimulatedSandbox) -> _TimedSandbox:
         return _TimedSandbox(box, self._boxes, self._timing, self._tool_of)

@@ -17,12 +17,13 @@ from agentlab.errors import SandboxGone
 from agentlab.session import commands as c
 from agentlab.session.commands import Command
 
-TOLD = frozenset(
+ANSWERS = frozenset(
     {"model_response", "model_error", "tool_result", "tool_error", "effect_completed", "effect_failed", "effect_verified",
-     "step_validated", "task_validated", "snapshot_taken", "sandbox_ready", "sandbox_attached", "sandbox_lost",
-     "sandbox_restored", "execution_rerun"}
+     "step_validated", "task_validated", "execution_rerun"}
 )  # fmt: skip
-"""Events that tell of a port's work: their time passed while it was done."""
+"""Events that tell what a call of a model, a tool or a validator gave: their time passed while it was made."""
+PLACES = frozenset({"snapshot_taken", "sandbox_ready", "sandbox_attached", "sandbox_lost", "sandbox_restored"})
+"""Events that tell what was done to a sandbox."""
 
 
 class CrashClock(ManualClock):
@@ -69,7 +70,7 @@ class Timing:
         self._streams: dict[Key, random.Random] = {}
         self._finishes: dict[tuple[str, str], int] = {}
         self._key: Key = ("", "")
-        self._paid = False
+        self._paid: set[str] = set()
         self._after_checkpoint = False
 
     def draw(self, key: Key) -> float:
@@ -85,12 +86,15 @@ class Timing:
     def begin(self, command: Command) -> None:
         """A command is about to be done."""
         self._key = _told_by(command)
-        self._paid = False
+        self._paid.clear()
 
-    def around(self, work: Any, *args: Any) -> Any:
-        """Use a port; the moment at which it does its work lies anywhere in the time that it takes."""
-        self._paid = True
-        seconds = self.draw(self._key)
+    def around(self, kind: str, work: Any, *args: Any) -> Any:
+        """Use a port; the moment at which it does its work lies anywhere in the time that it takes.
+
+        ``kind`` is the event that will tell of it; without one, what the command in progress is about.
+        """
+        self._paid.add(kind or "answer")
+        seconds = self.draw((kind, "") if kind else self._key)
         before = seconds * random.Random(f"{self._seed} {self.clock.now_us()}").random()
         self.clock.advance(before)
         done = work(*args)
@@ -105,7 +109,7 @@ class Timing:
         Raises:
             SandboxGone: the sandbox died meanwhile.
         """
-        self._paid = True
+        self._paid.add("answer")
         started = self.clock.now_us()
         name = (sandbox_id, exec_id)
         done = work()
@@ -118,7 +122,9 @@ class Timing:
 
     def staged(self, kind: str, about: str) -> None:
         """An event is about to be staged."""
-        if kind in TOLD and self._paid:
+        if kind in self._paid or (kind in ANSWERS and "answer" in self._paid):
+            return
+        if kind == "sandbox_lost" and self._paid & PLACES:
             return
         after = "after checkpoint" if self._after_checkpoint else ""
         self._after_checkpoint = kind == "checkpoint_written"
@@ -135,13 +141,4 @@ def _told_by(command: Command) -> Key:
         return ("effect_verified", command.tool)
     if isinstance(command, c.ValidateStep):
         return ("step_validated", command.step_id)
-    return (_TOLD_BY.get(type(command), ""), "")
-
-
-_TOLD_BY: dict[type[Command], str] = {
-    c.ValidateTask: "task_validated",
-    c.ProvisionSandbox: "sandbox_ready",
-    c.AttachSandbox: "sandbox_attached",
-    c.FillWorkspace: "sandbox_restored",
-    c.WriteCheckpoint: "snapshot_taken",
-}
+    return ("task_validated" if isinstance(command, c.ValidateTask) else "", "")

@@ -1,5 +1,6 @@
 """A task of equal commands for closed forms: each takes its time in the sandbox, and nothing else takes any."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,9 @@ from agentlab.models.scripted import call, say
 from agentlab.models.view import View
 
 
-def work(number: int) -> int:
+def work(number: int, seconds: float = 0.0) -> int:
     """Do one piece of work."""
+    time.sleep(seconds)
     Path(f"piece-{number}").write_text("done")
     return number
 
@@ -20,14 +22,20 @@ def policy(view: View) -> Any:
     return [say("on it"), call("work", number=int(str(current)[1:]))] if current else say("done")
 
 
-def chain(length: int, **changes: Any) -> Task:
+def slow_policy(view: View) -> Any:
+    """The same, and each piece takes a quarter of a second."""
+    current = view.status.get("step")
+    return [say("on it"), call("work", number=int(str(current)[1:]), seconds=0.25)] if current else say("done")
+
+
+def chain(length: int, policy: str = "policy", **changes: Any) -> Task:
     """``length`` steps of one command each."""
     return Task(
         name="chain",
         goal="Do all the pieces.",
         tools=(tool(work, effect="sandboxed"),),
         steps=tuple(step(f"p{n}", f"Piece {n}", tool="work") for n in range(length)),
-        model="scripted:tests.comparing.chains:policy",
+        model=f"scripted:tests.comparing.chains:{policy}",
         strategy="nothing",
         **changes,
     )

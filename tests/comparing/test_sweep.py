@@ -1,0 +1,188 @@
+"""``al.sweep``: any function over any grid, killed and gone on with, failures as rows, a bar with the time left."""
+
+import concurrent.futures
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import agentlab as al
+from agentlab.comparing.progress import Line, Meter, Progress, clock
+from agentlab.comparing.sweeping import grid_conditions
+from agentlab.errors import AgentlabError, BadDefinition, SessionBusy
+from tests.comparing import sweeper
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def threads():
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        yield pool
+
+
+def until(condition, seconds=60.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.02)
+
+
+def test_a_sweep_killed_with_sigkill_goes_on_where_it_was(tmp_path, threads, monkeypatch):
+    lab, ledger = tmp_path / "lab", tmp_path / "ledger"
+    argv = [sys.executable, "-m", "tests.comparing.sweeper", str(lab), str(ledger)]
+    child = subprocess.Popen(argv, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
+
+    def recorded():
+        store = al.Lab(lab).store if lab.exists() else None
+        names = store.sessions() if store else []
+        return sum(e.type == "run_recorded" for e in store.open(names[0]).replay(1)) if names else 0
+
+    until(lambda: recorded() >= 2 or child.poll() is not None)
+    grid = {"number": [1, 2, 3], "letter": ["a", "b"]}
+    with pytest.raises(SessionBusy):  # as long as another process drives it
+        al.sweep(grid, sweeper.slowly, seeds=3, lab=al.Lab(lab), executor=threads, progress=False)
+    until(lambda: recorded() >= 4 or child.poll() is not None)
+    child.send_signal(signal.SIGKILL)
+    assert child.wait() == -signal.SIGKILL
+    kept = recorded()
+    assert 4 <= kept < 18
+    (status,) = al.Lab(lab).statuses()
+    assert status.status == "crashed"
+    # Its workers end with it, though nobody told them.
+    workers = {int(line.split()[3]) for line in ledger.read_text().splitlines()}
+    until(lambda: not any(_alive(pid) for pid in workers))
+    monkeypatch.setenv(sweeper.LEDGER, str(ledger))
+    calls_before = len(ledger.read_text().splitlines())
+    opened = al.Lab(lab)
+    found = al.sweep(
+        {"number": [1, 2, 3], "letter": ["a", "b"]},
+        sweeper.slowly,
+        seeds=3,
+        lab=opened,
+        executor=threads,
+        progress=False,
+    )
+    calls = [tuple(line.split()[:3]) for line in ledger.read_text().splitlines()]
+    assert len(calls) - calls_before == 18 - kept and len(set(calls)) == 18
+    assert Counter(calls).most_common(1)[0][1] <= 2  # at most what was in flight is done again
+    assert found.session_id == status.session_id and len(found.frame) == 18 and found.failed == 3
+    events = opened.session(found.session_id).events()
+    assert [e.payload["reason"] for e in events if e.type == "harness_woken"] == ["start", "crash"]
+    assert opened.session(found.session_id).verify().seq == len(events)
+    assert opened.statuses()[0].status == "completed"
+    rows = found.frame[~found.frame.ok]
+    assert (rows.number == 2).all() and (rows.letter == "b").all() and rows.error.str.contains("two b fails").all()
+    good = found.frame[found.frame.ok]
+    assert (good["sum"] == good.number + good.seed).all() and (good.word == good.letter * good.number).all()
+
+
+def _alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().split()[2] != "Z" if Path("/proc").exists() else True
+
+
+def test_conditions_are_named_plain_data_and_stored_with_the_runs(tmp_path, threads):
+    def fn(model, limits):
+        return model.upper() if isinstance(model, str) else model(limits["max_turns"])
+
+    grid = {"model": {"loud": "abc", "double": lambda n: 2 * n}, "limits": [{"max_turns": 3}, {"max_turns": 4}]}
+    lab = al.Lab(tmp_path)
+    found = al.sweep(grid, fn, lab=lab, executor=threads, progress=False)
+    assert found.frame.value.tolist() == ["ABC", "ABC", 6, 8]
+    assert found.frame.condition[3] == "model=double, limits={'max_turns': 4}"
+    events = lab.session(found.session_id).events()
+    plan = events[0].payload["input"]["plan"]
+    assert plan["conditions"][2] == {
+        "name": "model=double, limits={'max_turns': 3}",
+        "values": {"model": "double", "limits": {"max_turns": 3}},
+    }
+    runs = [e.payload for e in events if e.type == "run_recorded"]
+    assert {r["condition"] for r in runs} == set(found.frame.condition) and all(r["values"] for r in runs)
+
+
+def test_a_value_that_can_not_be_recorded_needs_a_name():
+    with pytest.raises(BadDefinition, match="a name"):
+        grid_conditions({"model": [object()]})
+    with pytest.raises(BadDefinition, match="no values"):
+        grid_conditions({"model": []})
+    conditions, _ = grid_conditions([{"a": 1}, {"a": 2, "b": 3}])
+    assert [c.name for c in conditions] == ["a=1", "a=2, b=3"]
+
+
+def test_a_changed_function_is_another_sweep(tmp_path, threads):
+    lab = al.Lab(tmp_path)
+
+    def fn(a):
+        return a
+
+    first = al.sweep({"a": [1]}, fn, lab=lab, executor=threads, progress=False)
+
+    def fn(a):  # noqa: F811
+        return a + 1
+
+    second = al.sweep({"a": [1]}, fn, lab=lab, executor=threads, progress=False)
+    assert first.session_id.rsplit("-", 1)[0] != second.session_id.rsplit("-", 1)[0]
+
+
+def _die(number):
+    if number == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def test_a_run_that_kills_its_worker_is_a_failed_run_and_the_others_are_done(tmp_path):
+    found = al.sweep({"number": [1, 2, 3, 4]}, _die, lab=al.Lab(tmp_path), progress=False)
+    assert found.frame.ok.tolist() == [True, False, True, True] and "WorkerDied" in found.frame.error[1]
+
+
+def test_an_executor_that_breaks_is_told_and_the_sweep_can_go_on(tmp_path, threads):
+    lab = al.Lab(tmp_path)
+    with concurrent.futures.ProcessPoolExecutor(1) as pool, pytest.raises(AgentlabError, match="goes on"):
+        al.sweep({"number": [2]}, _die, lab=lab, executor=pool, progress=False)
+    assert lab.statuses()[0].status == "paused"
+
+
+def test_a_task_runs_over_a_grid_of_its_own_fields(tmp_path):
+    found = al.sweep(
+        {"policy": ["never", "every=5"], "limits": [{"max_turns": 200}, {"max_turns": 1}]},
+        "sea_table", lab=al.Lab(tmp_path), progress=False,
+    )  # fmt: skip
+    assert found.frame.ok.all() and set(found.frame.outcome) >= {"completed"}
+    assert (found.frame[found.frame["policy"] == "every=5"].checkpoints.iloc[0]) > 0
+
+
+def test_the_bar_says_how_far_it_is_and_how_long_it_will_take():
+    told = []
+    meter = Meter("s", 10, 2, told.append)
+    meter._started -= 30.0
+    for error in ("", "", "x"):
+        meter.count(error)
+    meter.tick(last=True)
+    (seen,) = told
+    assert (seen.done, seen.failed, seen.total) == (5, 1, 10) and seen.left_s == pytest.approx(50, rel=0.05)
+    assert "5/10, 1 failed, 0:30, 0:50 left" in seen.line() and clock(3725) == "1:02:05"
+
+
+def test_watching_never_stops_a_run(tmp_path, threads):
+    def broken(progress):
+        raise RuntimeError("nobody looks")
+
+    found = al.sweep({"number": [1, 3]}, _die, lab=al.Lab(tmp_path), executor=threads, progress=broken)
+    assert found.failed == 0
+
+
+def test_a_terminal_gets_one_line_that_is_rewritten(capsys):
+    line = Line(sys.stdout)
+    line(Progress("s", 1, 0, 2, 1.0, 1.0))
+    line(Progress("s", 2, 0, 2, 2.0, None))
+    shown = capsys.readouterr().out
+    assert shown.count("\r") == 2 and shown.count("\n") == 1 and "1/2" in shown and "2/2" in shown
