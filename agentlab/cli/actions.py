@@ -203,3 +203,12 @@ def explore(options: argparse.Namespace) -> int:
     )
     show(options, report.to_json(), report.lines)
     return 0 if report.clean else 1
+
+    return run_explore(options)
+
+
+def compare(options: argparse.Namespace) -> int:
+    """``agentlab compare TASK``"""
+    from agentlab.comparing.command import run_compare
+
+    return run_compare(options)

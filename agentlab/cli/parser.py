@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from agentlab.cli import actions, analysing
 from agentlab.cli.answering import add_verbs as add_answering_verbs
 from agentlab.cli.timetravel import add_verbs as add_timetravel_verbs
+from agentlab.comparing.options import add_arguments as add_compare_options
 from agentlab.explorer.options import add_arguments as add_explore_options
 from agentlab.pool.words import session_limit
 from agentlab.session.schemes import SCHEMES
@@ -98,6 +99,8 @@ def build_parser() -> argparse.ArgumentParser:
         "explore", actions.explore, "kill a task at every crash point, simulated, and judge every end", lab=False
     )
     add_explore_options(explore)
+    compare = verb("compare", actions.compare, "which checkpoint policy costs what, under crashes, simulated or real")
+    add_compare_options(compare)
     bench = verb("bench", actions.bench, "measure this machine and this code, as ratios in one run", lab=False)
     bench.add_argument("--quick", action="store_true", help="fewer repetitions")
     return parser

@@ -121,7 +121,8 @@ def compare(
             plan = Plan("compare", subject, conditions, numbers, about)
             recording = conduct(plan, runner, home, name=name, executor=executor, progress=progress)
         frame = sorted_runs(run_frame(recording.results(), mode, mtbf_s), [c.name for c in conditions])
-    title = f"{subject}: {len(conditions)} conditions, {len(numbers)} seeds, {_crashes(process, target)} ({mode})"
+    counted = f"{_count(len(conditions), 'condition')}, {_count(len(numbers), 'seed')}"
+    title = f"{subject}: {counted}, {_crashes(process, target)} ({mode})"
     return Compared(
         title, frame, summarise(frame, baseline), recording.session_id if lab is not None else "", tuple(remarks)
     )
@@ -178,6 +179,10 @@ def _replayed(
         f" for a checkpoint, {runner.restart_s:.3g} s for a restart."
     )
     return runner, session_id
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")
 
 
 def _crashes(process: Process | None, target: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from agentlab import interval
@@ -97,7 +97,8 @@ def summarise(frame: pd.DataFrame, baseline: str | None = None, confidence: floa
     from agentlab.comparing.frames import typed
 
     return Summary(
-        base, conditions, typed(rows, SUMMARY_COLUMNS), _recommend(values["total_s"], base, confidence), theory(frame),
+        base, conditions, typed(rows, SUMMARY_COLUMNS), _cautious(_recommend(values["total_s"], base, confidence), frame),
+        theory(frame),
         len(frame), int((frame["error"] != "").sum()),
     )  # fmt: skip
 
@@ -149,6 +150,21 @@ def _recommend(values: Values, baseline: str, confidence: float) -> Recommendati
         return recommend(values, baseline, what="total time", confidence=confidence)
     except BadDefinition as error:
         return Recommendation(f"No recommendation: {error}.", baseline, False, ())
+
+
+FEW_CRASHES = 10
+
+
+def _cautious(found: Recommendation, frame: pd.DataFrame) -> Recommendation:
+    """The recommendation, with a word on how few crashes it rests on where crashes were asked for."""
+    struck = int(frame["faults"].fillna(0).sum())
+    if frame["mtbf_s"].dropna().empty or struck >= FEW_CRASHES or len(found.comparisons) == 0:
+        return found
+    how_many = f"only {struck} crash{'es' if struck != 1 else ''}" if struck else "no crash"
+    text = (
+        f"In {len(frame)} runs {how_many} struck, so this is about what checkpoints cost rather than what they save: "
+    )
+    return replace(found, text=text + found.text[:1].lower() + found.text[1:])
 
 
 def theory(frame: pd.DataFrame) -> str:

@@ -1,0 +1,59 @@
+"""``compare`` as a command: the options of a line as one comparison."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from agentlab.comparing.api import compare
+from agentlab.comparing.compared import Compared
+from agentlab.comparing.options import failure_process, policies
+from agentlab.comparing.running import default_executor
+from agentlab.lab import Lab
+
+
+def compare_as_asked(
+    options: argparse.Namespace,
+    task: Any,
+    lab: Lab,
+    model: Any = None,
+    params: Mapping[str, Any] | None = None,
+    progress: Any = True,
+) -> Compared:
+    """The comparison that the options ask for.
+
+    Raises:
+        UserError: as :func:`agentlab.comparing.compare`.
+    """
+    overrides: dict[str, Any] = {"params": dict(params)} if params else {}
+    executor = default_executor(options.workers) if options.workers else None
+    try:
+        return compare(
+            task, policies(options), tuple(options.scheme) or ("hybrid",), failure_process(options.mtbf, options.faults),
+            options.seeds, mode=options.mode, executor=executor, baseline=options.baseline, target=options.target, lab=lab,
+            name=options.name, model=model, progress=progress, **overrides,
+        )  # fmt: skip
+    finally:
+        if executor is not None:
+            executor.shutdown(wait=False, cancel_futures=True)
+
+
+def run_compare(options: argparse.Namespace) -> int:
+    """``agentlab compare TASK``: 0 when every run was carried out, 1 when one could not be."""
+    params = {}
+    for item in options.param:
+        name, equals, value = item.partition("=")
+        if not equals:
+            from agentlab.errors import BadDefinition
+
+            raise BadDefinition(f"--param {item!r}: write NAME=VALUE")
+        params[name] = value
+    with Lab(options.lab) as lab:
+        found = compare_as_asked(options, options.task, lab, options.model, params)
+    if options.json:
+        print(json.dumps(found.to_json(), ensure_ascii=False))
+    else:
+        print(found.text())
+    return 1 if found.summary.failed else 0

@@ -1,0 +1,117 @@
+"""``%agent compare`` and ``agentlab compare``: options, completion, help, what is printed."""
+
+import json
+
+import pytest
+
+from agentlab.cli import main
+from agentlab.comparing.options import failure_process, seconds
+from agentlab.errors import BadDefinition, UnknownName
+from agentlab.failures import Bursty, CrashLoop, Deadline, Exponential, Times, Weibull
+from agentlab.notebook import place
+from agentlab.notebook.completion import complete
+from agentlab.notebook.parsing import dispatch
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("60", 60.0), ("60s", 60.0), ("5m", 300.0), ("1.5h", 5400.0), ("250ms", 0.25), ("1d", 86400.0)]
+)
+def test_times_are_read_with_their_units(text, value):
+    assert seconds(text) == value
+
+
+@pytest.mark.parametrize(
+    ("mtbf", "faults", "process"),
+    [
+        (None, None, None),
+        ("60s", None, Exponential(60.0)),
+        ("60s", "weibull:shape=0.7", Weibull(60.0, 0.7)),
+        ("60s", "weibull:0.7", Weibull(60.0, 0.7)),
+        ("10m", "bursty:burst_mean_s=20s", Bursty(600.0, burst_mean_s=20.0)),
+        (None, "deadline:60s", Deadline(60.0)),
+        (None, "crash-loop:20", CrashLoop(20)),
+        (None, "crash_loop:20,kills=2", CrashLoop(20, 2)),
+        (None, "poisson:5m", Exponential(300.0)),
+    ],
+)
+def test_failure_processes_are_read(mtbf, faults, process):
+    assert failure_process(mtbf, faults) == process
+
+
+def test_crash_times_are_read_from_a_file(tmp_path):
+    (tmp_path / "times").write_text("1.5\n# later\n4\n")
+    assert failure_process(None, f"times:{tmp_path / 'times'}") == Times((1.5, 4.0))
+
+
+@pytest.mark.parametrize(
+    "given", [("60x", None), (None, "weibull:0.7"), (None, "crash_loop:soon"), (None, "times:/nowhere")]
+)
+def test_what_can_not_be_read_is_told(given):
+    with pytest.raises(BadDefinition):
+        failure_process(*given)
+
+
+def test_a_misspelt_process_gets_the_nearest():
+    with pytest.raises(UnknownName, match="weibull"):
+        failure_process(None, "weibul")
+
+
+@pytest.mark.parametrize(
+    ("line", "some"),
+    [
+        ("%agent com", {"compare"}),
+        ("%agent compare sal", {"sales_report"}),
+        ("%agent compare sales_report --po", {"--policy"}),
+        ("%agent compare sales_report --policy mile", {"milestones"}),
+        ("%agent compare sales_report --mode ", {"simulated", "real", "what-if"}),
+        ("%agent compare sales_report --scheme ", {"hybrid", "events", "snapshot"}),
+        ("%agent compare sales_report --faults wei", {"weibull:"}),
+        ("%agent compare sales_report --target ", {"both", "harness", "sandbox"}),
+        ("%agent help comp", {"compare"}),
+    ],
+)
+def test_the_line_is_completed(line, some):
+    assert some <= set(complete(line, {}))
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    fresh = place.Place()
+    monkeypatch.setattr(place, "_current", fresh)
+    monkeypatch.setenv("AGENTLAB_DISPLAY", "plain")
+    monkeypatch.chdir(tmp_path)
+    yield fresh
+    for lab in fresh._labs.values():
+        lab.close()
+
+
+def test_a_line_of_a_notebook_compares_and_shows_itself(here):
+    found = dispatch("compare sales_report --policy every=1,20 --policy daly --mtbf 5s --seeds 3 --workers 1", None, {})
+    assert list(dict.fromkeys(found.frame.condition)) == ["every=1", "every=20", "daly"] and len(found.frame) == 9
+    assert found.session_id in here.lab.store.sessions() and "3 seeds" in found.text()
+    assert "%agent compare" in str(dispatch("help compare", None, {}))
+
+
+def test_the_command_line_prints_rows_and_summary_as_one_json_object(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    argv = [
+        "compare",
+        "sales_report",
+        "--policy",
+        "every=5",
+        "--policy",
+        "never",
+        "--mtbf",
+        "5s",
+        "--seeds",
+        "2",
+        "--workers",
+        "1",
+    ]
+    assert main([*argv, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert len(found["rows"]) == 4 and found["rows"][0]["policy"] == "every=5" and found["rows"][0]["total_s"] > 0
+    assert found["summary"]["baseline"] == "every=5" and len(found["summary"]["table"]) == 18
+    assert "text" in found["summary"]["recommendation"]
+    assert main(["compare", "sales_report", "--policy", "nevr"]) == 2
+    assert "never" in capsys.readouterr().err
