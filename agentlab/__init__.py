@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from agentlab.failures import Bursty, CrashLoop, Deadline, Exponential, Poisson, Times, Weibull
     from agentlab.faults import Fault, parse_fault
     from agentlab.lab import Lab, Session
+    from agentlab.lab.differing import diff
     from agentlab.models.scripted import ScriptedModel, call, say
     from agentlab.ports import Resources
 
@@ -55,6 +56,7 @@ _HOMES = {
     "UserError": "agentlab.errors",
     "Weibull": "agentlab.failures",
     "call": "agentlab.models.scripted",
+    "diff": "agentlab.lab.differing",
     "compare": "agentlab.comparing",
     "diagnose": "agentlab.analysis",
     "effect_key": "agentlab.calling",
@@ -95,6 +97,7 @@ __all__ = [
     "Weibull",
     "__version__",
     "call",
+    "diff",
     "compare",
     "diagnose",
     "effect_key",

@@ -19,6 +19,7 @@ from agentlab.events import Draft, Event, Head, resolve
 from agentlab.faults.spec import Fault
 from agentlab.harness.assembly import definition_of
 from agentlab.harness.baseline import changed_sources
+from agentlab.harness.effectindex import settled_since
 from agentlab.harness.redact import Redactor
 from agentlab.harness.trust import require_trust
 from agentlab.harness.wake import checkpoint_state
@@ -40,7 +41,7 @@ from agentlab.sandbox.killing import kill_sandbox
 from agentlab.sandbox.snapshot import Entry, decode
 from agentlab.session.commands import Command
 from agentlab.session.decide import Run, decide
-from agentlab.session.state import State
+from agentlab.session.state import Settled, State
 from agentlab.session.superseding import ranges
 from agentlab.session.tax import Tax
 from agentlab.supervisor.liveness import ensure_free
@@ -108,6 +109,10 @@ class Session:
             UserError: there is no such event.
         """
         return timetravel.at(self, seq)
+
+    def effects_on_record(self) -> list[Settled]:
+        """Effects that have completed, of the sessions it was forked from as well; none of them is repeated."""
+        return settled_since(self.state.effects, self.lab.store.blobs, 0)
 
     def superseded(self) -> tuple[tuple[int, int], ...]:
         """First and last seq of everything that returns to a checkpoint set aside, in order of the log."""
@@ -206,6 +211,10 @@ class Session:
         if path not in found:
             raise UnknownName("file", path, found)
         return self.lab.store.blobs.get(found[path].ref)
+
+    def file_digests(self) -> dict[str, str]:
+        """Paths and content digests of the workspace as the newest snapshot holds it."""
+        return {entry.path: entry.ref for entry in self._manifest() if entry.kind == "file"}
 
     def _manifest(self) -> list[Entry]:
         digest = self.state.sandbox.snapshot

@@ -171,8 +171,13 @@ def _reply(event: Event, blobs_get: Callable[[str], bytes]) -> ModelReply:
 
 def describe_difference(before: ModelRequest, now: ModelRequest, limit: int = 6) -> list[str]:
     """At most ``limit`` short lines, each a path where two requests differ and both values."""
+    return differences(plain(request_parts(before)), plain(request_parts(now)), limit)
+
+
+def differences(before: Any, now: Any, limit: int = 6) -> list[str]:
+    """At most ``limit`` short lines, each a path where two plain values differ and both sides."""
     lines: list[str] = []
-    _walk("", plain(request_parts(before)), plain(request_parts(now)), lines)
+    _walk("", before, now, lines)
     hidden = len(lines) - limit
     return [*lines[:limit], f"… and {hidden} more"] if hidden > 0 else lines
 

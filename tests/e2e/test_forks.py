@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import agentlab as al
+from agentlab.cli import main
 from agentlab.effects.receiver import ReceiverProcess
 from agentlab.errors import NotTrusted, UnknownName, UserError
 from agentlab.events import GENESIS
@@ -73,8 +76,10 @@ def test_a_fork_before_the_effect_gets_the_record_of_what_has_happened_since(don
     assert fork.id.startswith(f"{done.id}-fork-") and fork.status().status == "new"
     first = own(fork)[0]
     assert first.seq == at + 1 and first.payload["parent"] == {
-        "session": done.id, "seq": at, "hash": done.events()[at - 1].hash,
-    }  # fmt: skip
+        "session": done.id,
+        "seq": at,
+        "hash": done.events()[at - 1].hash,
+    }
     assert first.payload["labels"] == ["again"] and "send has happened" in first.payload["note"]
     assert fork.events()[:at] == done.events()[:at]
     run(fork)
@@ -196,3 +201,36 @@ def test_what_can_not_be_forked_is_said(done, monkeypatch, tmp_path):
     monkeypatch.setenv("AGENTLAB_STATE_DIR", str(tmp_path / "another owner"))
     with pytest.raises(NotTrusted):
         done.fork(5)
+
+
+def test_a_difference_names_the_event_the_calls_the_cost_and_the_outcome(lab, receiver, capsys):
+    session = lab.run(tasks.task("measure", "send"), params={"receiver_url": receiver.url}, timeout_s=40)
+    at = seq_of(session, "step_started", step_id="send")
+    lab_option = ["--lab", str(lab.path)]
+    assert main(["fork", session.id, "--at", str(at), "--id", "mine", *lab_option, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "session": "mine",
+        "parent": session.id,
+        "at": lab.session("mine").log.base.seq,
+    }
+    same = run(lab.session("mine"))
+    other = run(session.fork(at, model=says_hello_twice))
+    assert al.diff(session, session).same and al.diff(session, same).same and not al.diff(session, same).data.size
+    found = al.diff(session, other)
+    assert not found.same and found.shared == other.log.base.seq
+    assert [e.type for e in found.first] == ["model_response", "model_response"]
+    assert found.first[0].seq > found.shared and "another" in " ".join(found.where)
+    assert [(c.what, c.tool_name, c.step) for c in found.calls] == [
+        ("only in a", "send", "send"),
+        ("only in b", "send", "send"),
+    ]
+    assert list(found.data.columns) == ["what", "step", "tool_name", "a_seq", "b_seq", "a_result", "b_result"]
+    assert found.data.a_seq.isna().tolist() == [False, True]
+    assert found.cost["model_calls"][0] == session.result["totals"]["model_calls"]
+    assert found.outcome["status"] == ("completed", "completed") and "part at event" in str(found)
+    assert json.dumps(found.to_json()) and "<script" not in found._repr_html_()
+    assert main(["diff", session.id, other.id, *lab_option, "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["shared"] == found.shared
+    assert main(["diff", session.id, same.id, *lab_option]) == 0
+    with pytest.raises(UserError, match="diff compares two sessions"):
+        al.diff(session, "mine")
