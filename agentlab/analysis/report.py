@@ -99,7 +99,7 @@ def page(x: Source, *, lab: Any = None, title: str = "") -> str:
     names = sessions.session_id.tolist()
     title = title or (f"Session {names[0]}" if len(names) == 1 else f"{len(names)} sessions")
     parts = [_summary(sessions), "<h2>Diagnosis</h2>", diagnosis_html(diagnose(found))]
-    parts += [_picture(found, name) for name in plots.__all__ if names]
+    parts += [_picture(found, name) for name in plots.OF_SESSIONS if names]
     parts += [
         "<h2>Tools</h2>",
         _table(found.sql(_TOOLS)),
@@ -131,7 +131,9 @@ def _summary(sessions: Frame) -> str:
 def _picture(found: Analysed, name: str) -> str:
     ax = getattr(plots, name)(found)
     data = base64.b64encode(png(ax.figure)).decode()
-    return f'<h2>{_e(name.capitalize())}</h2><img alt="{_e(ax.alt)}" src="data:image/png;base64,{data}">'
+    return (
+        f'<h2>{_e(name.capitalize().replace("_", " "))}</h2><img alt="{_e(ax.alt)}" src="data:image/png;base64,{data}">'
+    )
 
 
 def _table(frame: Frame) -> str:

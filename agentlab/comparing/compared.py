@@ -53,8 +53,7 @@ class Compared:
         """Overhead against lost work with Young's and Daly's curve; a matplotlib Axes."""
         from agentlab.analysis import plots
 
-        draw: Any = plots.policies  # type: ignore[attr-defined]
-        return draw(self.frame, ax=ax)
+        return plots.policies(self.frame, ax=ax)
 
     def to_json(self) -> dict[str, Any]:
         """Rows and summary as plain data; what is missing is null."""

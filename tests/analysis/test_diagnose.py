@@ -145,7 +145,7 @@ def test_the_report_needs_nothing_else(store: ParquetStore, tmp_path: Path) -> N
     assert text == analysis.page(store, title="May <1>")
     page = _Page()
     page.feed(text)
-    assert len(page.alts) == 7 and all(page.alts)
+    assert len(page.alts) == 8 and all(page.alts)
     assert all(link.startswith("data:image/png;base64,") for link in page.links)
     assert "May &lt;1&gt;" in text and f"{len(story.events):,} events" in text
     assert "no session" in analysis.page([], lab=store)

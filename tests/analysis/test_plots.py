@@ -10,9 +10,13 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from agentlab import analysis
+from agentlab import analysis, interval
 from agentlab.analysis import plots
 from agentlab.analysis.plots import drawing
+from agentlab.analysis.plots.forecast import forecast
+from agentlab.analysis.plots.stretches import stretches
+from agentlab.errors import UserError
+from agentlab.events import Draft
 from agentlab.log import ParquetStore
 from agentlab.query import Query
 from tests.query.runs import long, short
@@ -39,7 +43,7 @@ def words(ax: Any) -> list[str]:
     return [text.get_text() for text in (ax.get_legend().get_texts() if ax.get_legend() else [])]
 
 
-@pytest.mark.parametrize("name", plots.__all__)
+@pytest.mark.parametrize("name", plots.OF_SESSIONS)
 @pytest.mark.parametrize("ids", [("report-1",), ("long-1",), ("report-1", "report-2", "open-1"), ("open-1",), ()])
 def test_every_plot_draws_every_kind_of_run(name: str, ids: tuple[str, ...], store: ParquetStore) -> None:
     figure = Figure()
@@ -48,7 +52,7 @@ def test_every_plot_draws_every_kind_of_run(name: str, ids: tuple[str, ...], sto
     assert ax is given
     assert isinstance(ax.data, pd.DataFrame) and "session_id" in ax.data
     assert ax.alt.startswith(ax.get_title(loc="left").split(" (")[0])
-    if ids[:1] in (("report-1",), ("long-1",)) and not ax.data.empty and name != "recovery":
+    if ids[:1] in (("report-1",), ("long-1",)) and not ax.data.empty and name not in ("recovery", "latency"):
         assert "harness died" in words(ax) and "sandbox lost" in words(ax) and "recovering" in words(ax)
     figure.canvas.draw()
     assert "matplotlib.pyplot" not in sys.modules
@@ -63,7 +67,7 @@ def test_an_own_figure_shows_itself(store: ParquetStore) -> None:
 
 def test_latency_draws_each_call_where_it_ended(store: ParquetStore) -> None:
     found = one(store, "report-1")
-    ax = plots.latency(found)
+    ax = plots.latency_over_run(found)
     calls, turns = found.frame("calls"), found.frame("turns")
     line = next(line for line in ax.lines if str(line.get_label()).startswith("clean:"))
     clean = calls[calls.tool_name == "clean"]
@@ -73,6 +77,25 @@ def test_latency_draws_each_call_where_it_ended(store: ParquetStore) -> None:
     assert len(ax.data) == calls.latency_s.notna().sum() + turns.latency_s.notna().sum()
     assert any(text.startswith(f"clean: n={len(clean)}, p50") for text in words(ax))
     assert "failed: 1" in words(ax)
+
+
+def test_latency_says_the_quantiles_of_each_tool_and_model(store: ParquetStore) -> None:
+    found = one(store, "long-1")
+    ax = plots.latency(found)
+    calls = found.frame("calls")
+    label = next(t.get_text() for t in ax.get_yticklabels() if t.get_text().startswith("run_tests"))
+    mine = calls[calls.tool_name == "run_tests"].latency_s
+    assert label.split("\n")[1] == f"n={len(mine)}  " + " · ".join(
+        drawing.seconds_text(mine.quantile(q)) for q in (0.5, 0.95, 0.99)
+    )
+    assert any(t.get_text().startswith("model story") for t in ax.get_yticklabels())
+    marks = {line.get_marker(): line.get_xdata()[0] for line in ax.lines if line.get_marker() in ("o", "D", "^")}
+    assert marks["o"] < marks["D"] < marks["^"]
+    short_ = plots.latency(one(store, "report-1"))
+    assert (short_.data.during == "death").sum() == 1, "the effect that was pending when the harness died"
+    assert short_.data[short_.data.during == "death"].tool_name.tolist() == ["send"]
+    assert (short_.data.during == "recovery").sum() == 2, "the statements"
+    assert {"in progress at a death: 1", "during a recovery: 2", "failed: 1"} <= set(words(short_))
 
 
 def test_deaths_are_where_they_were(store: ParquetStore) -> None:
@@ -103,6 +126,98 @@ def test_loops_find_the_circle(store: ParquetStore) -> None:
     assert data.rate.iloc[-1] == pytest.approx(3 / 15)
     several = plots.loops(one(store, "report-1", "report-2"))
     assert [t.get_text() for t in several.get_yticklabels()][:2] == ["report-1", "report-2"]
+    patches = plots.loops(one(store, "report-1")).patches
+    (frame,) = [patch for patch in patches if patch.get_label() == "run of equal calls"]
+    (first, last) = (data[data.period == 1].x.iloc[i] for i in (0, -1))
+    assert (first, last) == (8, 10) and frame.get_x() < first and frame.get_x() + frame.get_width() > last
+
+
+@pytest.mark.parametrize(
+    ("items", "found"),
+    [
+        ("", []),
+        ("abcdefg", []),
+        ("abab", []),
+        ("aab", []),
+        ("aaa", [(0, 3, 1)]),
+        ("xababab", [(1, 7, 2)]),
+        ("xabcabcabcaby", [(1, 12, 3)]),
+        ("aaabcbcbcddd", [(0, 3, 1), (3, 9, 2), (9, 12, 1)]),
+        ("abcdefghabcdefghabcdefgh", [(0, 24, 8)]),
+        ("aaaaaaaaa", [(0, 9, 1)]),
+    ],
+)
+def test_stretches(items: str, found: list[tuple[int, int, int]]) -> None:
+    assert stretches(items) == found
+
+
+def test_forecast() -> None:
+    steady = forecast([float(i) for i in range(11)], [i / 20 for i in range(11)])
+    assert steady is not None and steady == pytest.approx((10.0, 10.0, 10.0))
+    uneven = forecast([0, 6, 7, 8, 9, 10, 11, 12], [0, 0.1, 0.1, 0.3, 0.3, 0.3, 0.5, 0.5])
+    assert uneven is not None and uneven.early < uneven.middle < uneven.late
+    assert uneven == forecast([0, 6, 7, 8, 9, 10, 11, 12], [0, 0.1, 0.1, 0.3, 0.3, 0.3, 0.5, 0.5])
+    for nothing in (([0.0, 1.0], [0.1, 0.2]), ([0.0, 1.0, 2.0], [0.5, 1.0, 1.5]), ([0.0, 1.0, 9.0], [0.2, 0.2, 0.2])):
+        assert forecast(*nothing) is None
+
+
+def test_burn_shows_what_is_set_aside_and_alerts(tmp_path: Path) -> None:
+    store = ParquetStore(tmp_path)
+    story = Story(store, "b", limits={"input_tokens": 10_000})
+    for number in range(3):
+        story.call("search", number)
+    told = {"dimension": "input_tokens", "used": 3000, "limit": 10_000, "threshold": 0.3}
+    story.add(Draft("budget_alert", told))
+    story.ask(answered=False)
+    story.crash()
+    story.call("search", 9)
+    ax = plots.burn(store)
+    assert {"reserved", "at risk", "alert"} <= set(words(ax)) and ax.alt.endswith("1 alert.")
+    asked = [e.payload["tokens_estimate"] for e in story.events if e.type == "model_request"]
+    assert ax.data.reserved.dropna().tolist() == [a for i, a in enumerate(asked) if i != 3], "all that were answered"
+    alert = next(line for line in ax.lines if line.get_label() == "alert")
+    assert alert.get_ydata()[0] == pytest.approx(ax.data.share[ax.data.seq < told["used"]].iloc[2])
+    risky = next(bar for bar in ax.patches if bar.get_hatch())
+    assert risky.get_height() == pytest.approx(asked[3] / 10_000)
+
+
+def comparison(**columns: Any) -> pd.DataFrame:
+    rows = [
+        {"condition": name, "seed": seed, "overhead_s": over, "lost_s": lost + seed / 10, "redone_s": 1.0, "work_s": 100.0}
+        for name, over, lost in (("every=1", 40.0, 1.0), ("every=5", 8.0, 5.0), ("never", 0.0, 60.0))
+        for seed in range(4)
+    ]  # fmt: skip
+    return pd.DataFrame(rows).assign(**columns)
+
+
+def test_policies_against_the_curve() -> None:
+    frame = comparison(checkpoint_s=0.5, mtbf_s=50.0, faults=2, recovery_s=3.0, completed=True, policy="x")
+    figure = Figure()
+    given = figure.add_subplot()
+    ax = plots.policies(frame, ax=given)
+    assert ax is given and ax.data.condition.nunique() == 3
+    means = ax.data.groupby("condition")[["overhead", "lost"]].mean()
+    assert means.loc["every=5"].tolist() == pytest.approx([0.08, 0.0615])
+    shown = {text.split(":")[0]: text for text in words(ax)}
+    assert shown["every=1"] == "every=1: 4/4 done, 2 crashes, 3 s recovering"
+    tau = interval.young(0.5, 50.0)
+    star = next(line for line in ax.lines if str(line.get_label()).startswith("Young"))
+    assert star.get_xdata()[0] == pytest.approx(0.5 / tau)
+    both = star.get_xdata()[0] + star.get_ydata()[0]
+    assert both == pytest.approx(interval.overhead(tau, 0.5, 50.0)), "the two parts are the whole overhead of theory"
+    figure.canvas.draw()
+
+
+def test_policies_of_a_frame_with_less_in_it() -> None:
+    frame = comparison().rename(columns={"condition": "policy"})[["policy", "seed", "overhead_s", "lost_s"]]
+    ax = plots.policies(frame)
+    assert "seconds" in ax.get_xlabel() and not any("theory" in text for text in words(ax))
+    assert plots.policies(comparison().iloc[:0]).data.empty
+    with pytest.raises(UserError, match="no lost_s, policy"):
+        plots.policies(pd.DataFrame({"overhead_s": [1.0]}))
+    broken = plots.policies(comparison(completed=[False] * 12, checkpoint_s=float("nan"), mtbf_s=9.0))
+    broken.figure.canvas.draw()
+    assert "every=1: 0/4 done" in words(broken)
 
 
 def test_recovery_stacks_to_the_whole(store: ParquetStore) -> None:
@@ -148,5 +263,5 @@ def test_hostile_names_are_only_text(tmp_path: Path) -> None:
     story = Story(ParquetStore(tmp_path), "$x^2$ <b>\n")
     story.call("$\\frac{1}{0}$<script>")
     story.crash("$a$")
-    for name in plots.__all__:
+    for name in plots.OF_SESSIONS:
         getattr(plots, name)(ParquetStore(tmp_path)).figure.canvas.draw()

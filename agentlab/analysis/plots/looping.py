@@ -5,19 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from agentlab.analysis.plots import drawing as d
+from agentlab.analysis.plots.stretches import stretches
 from agentlab.analysis.sources import Frame, Source, analysed
 
 ROWS = 14
 WINDOW = 20
+NAMED = 12
+"""Stretches of a session above which their lengths are not written beside them."""
 
 
 def loops(x: Source, *, ax: d.Axes | None = None, lab: Any = None, window: int = WINDOW) -> d.Axes:
-    """A raster of behaviour hashes (tool and canonical input) over calls; repeats are outlined.
+    """A raster of behaviour hashes (tool and canonical input) over calls; runs and cycles are outlined.
 
     One session: a row for each of the hashes that were called most, the rest in one row. Several: a row for each
     session. The curve on top is the repetition rate: the share of the last ``window`` calls whose hash stood among the
     ``window`` calls before. Data: session_id, seq, x (number of the call), hash, tool_name, row, times (calls with this
-    hash in the session), repeat (within the window), rate.
+    hash in the session), repeat (within the window), rate, period (calls in the circle that it belongs to: 1 in a run of
+    equal calls, 0 outside; see :mod:`agentlab.analysis.plots.stretches`).
     """
     found = analysed(x, lab)
     data = _data(found, window)
@@ -34,6 +38,7 @@ def loops(x: Source, *, ax: d.Axes | None = None, lab: Any = None, window: int =
         again.x, again.row, s=size * 1.6, marker="s", facecolors=d.ORANGE, edgecolors=d.BLACK,
         linewidths=0.8 if size > 4 else 0.4, label=f"repeated within {window} calls: {len(again)} of {len(data)}",
     )  # fmt: skip
+    outlined = _outlines(ax, data)
     top = -1.2
     height = max(1.6, 0.18 * len(labels))
     for _, group in data.groupby("session_id"):
@@ -47,7 +52,7 @@ def loops(x: Source, *, ax: d.Axes | None = None, lab: Any = None, window: int =
     peak = data.loc[data.rate.idxmax()]
     alt = (
         f"{title}. {len(again)} of {len(data)} calls repeat one of the {window} before; the rate is highest at call"
-        f" {peak.x} of {peak.session_id} with {peak.rate:.0%}."
+        f" {peak.x} of {peak.session_id} with {peak.rate:.0%}. {outlined}"
     )
     return d.finish(ax, data, title, alt, legend=4)
 
@@ -65,8 +70,41 @@ def _data(found: Any, window: int) -> Frame:
     data["repeat"] = (gap <= window).fillna(False).astype(bool)
     rate = data.repeat.astype(float).groupby(data.session_id).rolling(window, min_periods=1).mean()
     data["rate"] = rate.reset_index(level=0, drop=True) if len(data) else pd.Series(dtype=float)
-    data["row"] = 0
+    data["row"], data["period"] = 0, 0
+    for _, group in by:
+        for stretch in stretches(group.hash.tolist()):
+            data.loc[group.index[stretch.start : stretch.end], "period"] = stretch.period
     return data
+
+
+def _outlines(ax: d.Axes, data: Frame) -> str:
+    """A frame around each run of equal calls and each cycle; in words, how many and the longest."""
+    from matplotlib.patches import Rectangle
+
+    told: list[tuple[int, str]] = []
+    named: set[str] = set()
+    for session_id, group in data.groupby("session_id"):
+        found = stretches(group.hash.tolist())
+        for stretch in found:
+            part = group.iloc[stretch.start : stretch.end]
+            low, high = part.row.min() - 0.46, part.row.max() + 0.46
+            words = "run of equal calls" if stretch.period == 1 else "cycle of calls"
+            frame = Rectangle(
+                (part.x.iloc[0] - 0.6, low), stretch.end - stretch.start + 0.2, high - low, fill=False, zorder=4,
+                edgecolor=d.BLACK, linewidth=1.3, linestyle="-" if stretch.period == 1 else (0, (3, 1.5)),
+                label="_" if words in named else words,
+            )  # fmt: skip
+            ax.add_patch(frame)
+            named.add(words)
+            times = (
+                f"{stretch.rounds:.0f}×"
+                if stretch.period == 1
+                else f"{stretch.period} in circle, {stretch.rounds:.0f}×"
+            )
+            if len(found) <= NAMED:
+                ax.annotate(times, (part.x.iloc[0] - 0.6, low), fontsize=d.SMALL - 1, va="bottom", zorder=6)
+            told.append((stretch.end - stretch.start, f"from call {part.x.iloc[0]} of {session_id}, {times}"))
+    return f"{len(told)} runs or cycles; the longest {max(told)[1]}." if told else "No run or cycle."
 
 
 def _rows(data: Frame) -> list[str]:

@@ -15,7 +15,7 @@ from agentlab.query.views import VIEWS, View
 if TYPE_CHECKING:
     from agentlab.analysis import Diagnosis, Report
 
-PLOTS = ("burn", "context", "effects", "latency", "loops", "recovery", "timeline")
+PLOTS = ("burn", "context", "effects", "latency", "latency_over_run", "loops", "recovery", "timeline")
 """Plots of sessions; importing them here would cost every start of a kernel."""
 
 
