@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from agentlab.errors import AgentlabError, UserError
     from agentlab.explorer import explore
     from agentlab.failures import Bursty, CrashLoop, Deadline, Exponential, Poisson, Times, Weibull
-    from agentlab.faults import Fault, parse_fault
+    from agentlab.faults import Fault, Faults, parse_fault
     from agentlab.lab import Lab, Session
     from agentlab.lab.differing import diff
     from agentlab.models.scripted import ScriptedModel, call, say
@@ -43,6 +43,7 @@ _HOMES = {
     "Deadline": "agentlab.failures",
     "Exponential": "agentlab.failures",
     "Fault": "agentlab.faults",
+    "Faults": "agentlab.faults",
     "Lab": "agentlab.lab",
     "Latencies": "agentlab.comparing",
     "Limits": "agentlab.definition",
@@ -83,6 +84,7 @@ __all__ = [
     "Deadline",
     "Exponential",
     "Fault",
+    "Faults",
     "Lab",
     "Latencies",
     "Limits",

@@ -36,6 +36,26 @@ class SystemClock:
             time.sleep(seconds)
 
 
+class ShiftedClock:
+    """Another clock whose wall time somebody set wrong: it jumps by what is added with :meth:`shift`."""
+
+    def __init__(self, inner: Clock) -> None:
+        self._inner, self._shift_us = inner, 0
+
+    def shift(self, seconds: float) -> None:
+        """Set the wall clock ``seconds`` forward, or back with a negative number. Durations stay right."""
+        self._shift_us += round(seconds * 1e6)
+
+    def now_us(self) -> int:
+        return self._inner.now_us() + self._shift_us
+
+    def monotonic(self) -> float:
+        return self._inner.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        self._inner.sleep(seconds)
+
+
 class ManualClock:
     """A clock that moves only when it is slept on or advanced; ``tick_us`` is added at each reading."""
 

@@ -70,7 +70,10 @@ class SimulatedDeath(BaseException):
     """A death that did not take the process along. After it every port of that incarnation is dead."""
 
 
+Misdeed = tuple[str, float]
+"""How a service is to misbehave at this very call: the kind (``lost_reply``), and its number (seconds, bytes)."""
 Armed = Callable[[CrashPoint, When, str], None]
+"""What strikes at a boundary. It may have a method ``misdeed(service, name, ref)`` as well, see :func:`misdeed`."""
 _armed: Armed | None = None
 
 
@@ -84,3 +87,13 @@ def reach(point: CrashPoint, when: When, detail: str = "") -> None:
     """Say that a boundary is reached. Does nothing unless armed; may then not return."""
     if _armed is not None:
         _armed(point, when, detail)
+
+
+def misdeed(service: str, name: str = "", ref: str = "") -> Misdeed | None:
+    """Ask, right before a call, whether ``service`` (``model``, ``tool``) is to misbehave in it; None unless armed.
+
+    ``name`` says which one (the tool's name, the purpose of a model call), ``ref`` is the id of the call.
+    """
+    ask = getattr(_armed, "misdeed", None)
+    found: Misdeed | None = ask(service, name, ref) if ask is not None else None
+    return found

@@ -375,6 +375,8 @@ class ToolInvocation:
     key: str | None = None
     timeout_s: float = 60.0
     params: Mapping[str, Any] = field(default_factory=dict)
+    misdeed: tuple[str, float] | None = None
+    """How the tool is to misbehave in this call, by an injected fault; None for a call as it should be."""
 
 
 @quick

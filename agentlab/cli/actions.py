@@ -51,7 +51,13 @@ def run(options: argparse.Namespace) -> int:
         overrides["params"] = params
     with _lab(options) as lab:
         session = lab.create(
-            options.task, session_id=options.session, model=options.model, crash=options.crash, **overrides
+            options.task,
+            session_id=options.session,
+            model=options.model,
+            crash=options.crash,
+            faults=options.fault,
+            seed=options.seed,
+            **overrides,
         )
         session.start()
         return follow(session, options.json)

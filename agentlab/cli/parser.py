@@ -74,6 +74,14 @@ def build_parser() -> argparse.ArgumentParser:
     )
     run.add_argument("--scheme", choices=tuple(SCHEMES), help="what a recovery rests on (default: the task's)")
     run.add_argument("--strategy", choices=tuple(STRATEGIES), help="what the model is told after a crash")
+    run.add_argument(
+        "--fault",
+        action="append",
+        default=[],
+        metavar="FAULT",
+        help="model:529*3, tool(notify):lost_reply, disk:full …",
+    )
+    run.add_argument("--seed", type=int, help="the seed of random faults, recorded with them")
     run.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the task")
     wake = verb("wake", actions.wake, "take a session up again after its cursor", session=True)
     wake.add_argument("--model", help="go on under another model")

@@ -123,7 +123,7 @@ _TABLE: tuple[tuple[Class, str, str, str], ...] = (
     ("intent", "session_ended", "outcome result totals steps", "the task is finished, failed or cancelled"),
     # faults and deaths
     ("input", "fault_armed", "id schedule seed?", "a schedule of faults is in force"),
-    ("input", "fault_injected", "id fault target action point? at_us?", "an injected fault struck, to be told from real ones"),
+    ("input", "fault_injected", "id fault target action point? at_us? ref?", "an injected fault struck, to be told from real ones"),
     ("input", "harness_died", "id incarnation pid signal? exit_code? detail?", "a harness was found dead"),
     # experiments
     ("fact", "run_recorded", "condition values row seed? number? error?", "one run of a sweep is over, with what was measured"),

@@ -20,6 +20,7 @@ from agentlab.harness import queueing
 from agentlab.harness.baseline import baseline, changed_sources
 from agentlab.harness.lazymodel import LazyModel
 from agentlab.harness.loop import run as run_loop
+from agentlab.harness.misbehaving import MisbehavingModel
 from agentlab.harness.recorder import Recorder
 from agentlab.harness.redact import Redactor
 from agentlab.harness.rig import Rig
@@ -87,6 +88,8 @@ class Incarnation:
             return
         state, clock = self.rig.state, self.rig.clock
         step = state.plan.current if state.plan.started else 0
+        if state.faults:  # some may have been armed while it runs
+            self.arming.add([fault_from_json(f) for f in state.faults])
         self.arming.observe(self.rig.recorder.committed.seq, step, (clock.now_us() - state.started_ts) / 1e6)
         struck, self.arming.struck = self.arming.struck, []
         if struck:
@@ -250,7 +253,7 @@ def _rig(
         log=log,
         blobs=store.blobs,
         recorder=recorder,
-        model=LazyModel(run.definition, store.blobs, clock, toolhost, store.blobs.root),
+        model=MisbehavingModel(LazyModel(run.definition, store.blobs, clock, toolhost, store.blobs.root)),
         sandboxes=sandboxes,
         toolhost=toolhost,
         clock=clock,

@@ -16,6 +16,7 @@ from types import FrameType
 from typing import Any
 
 from agentlab import crashpoints
+from agentlab.clock import Clock, ShiftedClock, SystemClock
 from agentlab.crashpoints import CrashPoint, reach
 from agentlab.errors import AgentlabError, Fenced, UserError
 from agentlab.faults.arming import Arming
@@ -41,12 +42,14 @@ def main(argv: list[str] | None = None) -> int:
     link = KeeperLink.from_env()
     if link is not None:
         link.watch(lambda reason: os._exit(3))
-    arming = _armed(os.environ.pop("AGENTLAB_ARM", None), options)
+    clock = ShiftedClock(SystemClock())
+    arming = _armed(os.environ.pop("AGENTLAB_ARM", None), options, clock)
     reach(CrashPoint.WAKE, "before")
     try:
-        why = drive(options, link, arming)
+        why = drive(options, link, arming, clock)
     except Fenced as error:
-        return _failed(error, link, EXIT_FENCED, "fenced")
+        # A second harness that an injected fault woke is dead by now: then the next one is to follow, as after a death.
+        return _failed(error, None if arming.succeeded else link, EXIT_FENCED, "fenced")
     except UserError as error:
         return _failed(error, link, EXIT_REFUSED, "refused")
     except AgentlabError as error:
@@ -59,11 +62,11 @@ def main(argv: list[str] | None = None) -> int:
     return 0
 
 
-def drive(options: argparse.Namespace, link: KeeperLink | None, arming: Arming) -> str:
+def drive(options: argparse.Namespace, link: KeeperLink | None, arming: Arming, clock: Clock) -> str:
     """Assemble the rig, open the incarnation and drive the session until it rests; returns why."""
     incarnation = assemble(
         Path(options.lab), options.session, link=link, death=death_told(), takeover=options.takeover,
-        trust=options.trust, arming=arming,
+        trust=options.trust, arming=arming, clock=clock,
     )  # fmt: skip
     if incarnation is None:
         return "ended"
@@ -73,7 +76,7 @@ def drive(options: argparse.Namespace, link: KeeperLink | None, arming: Arming) 
         incarnation.close()
 
 
-def _armed(schedule: str | None, options: argparse.Namespace) -> Arming:
+def _armed(schedule: str | None, options: argparse.Namespace, clock: ShiftedClock) -> Arming:
     from agentlab.log.paths import folder_name
     from agentlab.sandbox.killing import kill_sandbox, stop_sandbox
 
@@ -85,11 +88,22 @@ def _armed(schedule: str | None, options: argparse.Namespace) -> Arming:
         else:
             kill_sandbox(record, keep_folder=target == "sandbox-process")
 
-    arming = Arming(folder, lambda: {}, kill)
+    arming = Arming(folder, lambda: {}, kill, clock.shift, lambda death_id: _second(options, death_id))
     crashpoints.arm(arming)
     if schedule:
         arming.add([fault_from_json(f) for f in json.loads(schedule)])
     return arming
+
+
+def _second(options: argparse.Namespace, death_id: str) -> None:
+    """Wake another harness on this session, let it open it, and let it die: who woke first is the zombie now."""
+    import subprocess
+
+    death = {"id": death_id, "target": "harness", "point": CrashPoint.WAKE.value, "when": "after"}
+    argv = [sys.executable, "-P", "-m", "agentlab.harness.child", "--lab", options.lab, f"--session={options.session}"]
+    argv += ["--takeover", *(["--trust"] if options.trust else [])]
+    env = {**os.environ, "AGENTLAB_ARM": json.dumps([death])}
+    subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, timeout=60, check=False)
 
 
 def _failed(error: AgentlabError, link: KeeperLink | None, code: int, state: str) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from agentlab.crashpoints import CrashPoint, reach
+from agentlab.crashpoints import CrashPoint, misdeed, reach
 from agentlab.definition import STEP_KINDS, StepSpec, ToolSpec, step_to_json
 from agentlab.errors import SandboxError, SandboxGone, ToolHostError
 from agentlab.events import Draft, plain
@@ -172,8 +172,16 @@ def invocation(
 ) -> ToolInvocation:
     """The call as the tool host (or the sandbox) gets it."""
     assert tool.ref is not None
+    wrong = misdeed("tool", call.tool, call.call_id)
+    limit = wrong[1] if wrong is not None and wrong[0] == "timeout" else tool.timeout_s
     return ToolInvocation(
-        call.call_id, tool.ref, arguments, key=key, timeout_s=tool.timeout_s, params=rig.run.definition.params
+        call.call_id,
+        tool.ref,
+        arguments,
+        key=key,
+        timeout_s=min(limit, tool.timeout_s),
+        params=rig.run.definition.params,
+        misdeed=wrong,
     )
 
 

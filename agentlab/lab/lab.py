@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentlab.clock import Clock, SystemClock
-from agentlab.errors import AgentlabError, BadDefinition, BadLab
-from agentlab.events import Draft
-from agentlab.faults.spec import Fault, parse_faults
+from agentlab.errors import AgentlabError, BadLab
+from agentlab.faults import Fault, Faults
 from agentlab.ids import Ids, RandomIds
 from agentlab.lab.accepting import accept
+from agentlab.lab.faulting import arm, schedule_of
 from agentlab.lab.queue import LabQueue
 from agentlab.lab.sealing import seal_sessions
 from agentlab.lab.session import Session
@@ -80,12 +80,14 @@ class Lab:
         session_id: str | None = None,
         model: Any = None,
         crash: Sequence[str | Fault] = (),
+        faults: Sequence[Any] | Faults = (),
         seed: int | None = None,
         **overrides: Any,
     ) -> Session:
         """Accept a task: it is in the log before any work on it begins. Nothing runs yet.
 
-        ``crash`` are faults in words (``harness@tool_result``; those separated by commas strike one after the other) or
+        ``crash`` and ``faults`` (both mean the same) are faults in words (``harness@tool_result``, ``model:529*3``; those
+        separated by commas strike one after the other), a :class:`~agentlab.faults.Faults`, failure processes or
         data; ``overrides`` replace fields of the task (``policy``, ``limits``, ``params``, ``scheme``, ``strategy``,
         ``durability``, ``goal`` …).
 
@@ -95,14 +97,11 @@ class Lab:
             BadSessionId, UserError: the id can not be used, or exists.
             StorageFailed: the lab could not take it.
         """
-        given = ([f] if isinstance(f, Fault) else parse_faults(_words(f), f"f{i}") for i, f in enumerate(crash, 1))
-        faults = [fault for group in given for fault in group]
+        schedule = schedule_of(crash, faults, seed)
         log, _ = accept(self, task, session_id, model, overrides)
         session = Session(self, log)
         self._sessions[log.session_id] = session
-        if faults:
-            schedule = [fault.to_json() for fault in faults]
-            session.add_input(Draft("fault_armed", {"id": self.ids.new("a"), "schedule": schedule, "seed": seed}))
+        arm(session, schedule)
         return session
 
     def run(
@@ -181,9 +180,3 @@ class Lab:
 
     def __repr__(self) -> str:
         return f"Lab({os.path.relpath(self.path)!r})"
-
-
-def _words(fault: Any) -> str:
-    if not isinstance(fault, str):
-        raise BadDefinition(f"a fault is a text as in harness@tool_result, or a Fault, not {fault!r}")
-    return fault

@@ -16,7 +16,7 @@ from agentlab import process
 from agentlab.definition import Definition, PolicySpec
 from agentlab.errors import BadDefinition, UnknownName, UserError
 from agentlab.events import Draft, Event, Head, resolve
-from agentlab.faults.spec import Fault
+from agentlab.faults import Fault, Faults
 from agentlab.harness.assembly import definition_of
 from agentlab.harness.baseline import changed_sources
 from agentlab.harness.effectindex import settled_since
@@ -27,6 +27,7 @@ from agentlab.lab import forking, timetravel
 from agentlab.lab.budgeting import SessionBudget
 from agentlab.lab.checkpoints import Checkpoint, checkpoints_of, find, picture
 from agentlab.lab.costs import CrashCost, crash_costs, total_tax
+from agentlab.lab.faulting import FaultRow, fault_rows, inject
 from agentlab.lab.inputs import append_input
 from agentlab.lab.locate import Located, locate
 from agentlab.lab.reader import Reader
@@ -460,6 +461,19 @@ class Session:
         mark = {"id": self.lab.ids.new("i"), "fault": "by hand", "target": target, "action": "kill"}
         self.add_input(Draft("fault_injected", mark))
         return f"{target} of {self.id} (pid {record['pid']})"
+
+    def inject(self, faults: Sequence[Any] | Faults, *, seed: int | None = None) -> Faults:
+        """Arm faults, in words or as a schedule; a living harness takes them up before its next command.
+
+        Raises:
+            BadDefinition, UnknownName: something that is no fault.
+            UserError: the session has ended.
+        """
+        return inject(self, faults, seed)
+
+    def faults(self) -> list[FaultRow]:
+        """What is armed and what has struck, in the order of arming."""
+        return fault_rows(self.replay())
 
     def reply(self, text: str) -> None:
         """Answer the open question."""

@@ -8,7 +8,8 @@ from typing import Any
 
 from agentlab import authoring
 from agentlab.errors import AgentlabError
-from agentlab.faults.spec import TARGETS, points
+from agentlab.faults.kinds import TARGETS
+from agentlab.faults.spec import points
 from agentlab.notebook.parsing import VerbParser, split
 from agentlab.notebook.place import current, tasks_in
 from agentlab.notebook.registry import all_verbs

@@ -91,7 +91,7 @@ def perform(
     request: Mapping[str, Any],
     began: Callable[[], None] | None = None,
 ) -> dict[str, Any]:
-    """Call ``function`` as ``request`` (call_id, arguments, key, params) asks; the fields of a ToolOutcome.
+    """Call ``function`` as ``request`` (call_id, arguments, key, params, misdeed) asks; the fields of a ToolOutcome.
 
     ``began`` is called when nothing but the call itself is left to do. Never raises, except SimulatedDeath, which
     is no failure of the callable.
@@ -103,6 +103,10 @@ def perform(
         return {**failure(error), "sent": False}
     if began is not None:
         began()
+    if request.get("misdeed"):
+        from agentlab.toolhost.misdeeds import misbehaving
+
+        function = misbehaving(function, request["misdeed"])
     try:
         with during(key, params):
             value = function(*first, **named)

@@ -29,6 +29,7 @@ def request_of(invocation: ToolInvocation) -> dict[str, Any]:
         "arguments": dict(invocation.arguments),
         "key": invocation.key,
         "params": dict(invocation.params),
+        **({"misdeed": list(invocation.misdeed)} if invocation.misdeed else {}),
     }
 
 

@@ -34,6 +34,13 @@ def _start_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FAULT",
         help="kill for real: harness@tool_result, sandbox@step=4 …",
     )
+    add(
+        "--fault",
+        action="append",
+        default=[],
+        metavar="FAULT",
+        help="misbehave for real: model:529*3, tool(notify):lost_reply, disk:full … (%%agent faults --kinds)",
+    )
     add("--session", metavar="ID", help="the id of the new session")
     add("--model", metavar="NAME", help="another model: a name, or a policy defined in a cell")
     add("--policy", metavar="WHEN", help="when to write checkpoints: every=5, steps=1, seconds=30, milestones, never")
@@ -44,7 +51,7 @@ def _start_arguments(parser: argparse.ArgumentParser) -> None:
     add("--scheme", choices=("hybrid", "events", "snapshot"), help="what a recovery rests on")
     add("--strategy", choices=("statement", "synthetic_error", "nothing"), help="what the model is told after a crash")
     add("--durability", choices=("disk", "group", "process"), help="what an acknowledged event survives")
-    add("--seed", type=int, help="a seed, recorded with the faults")
+    add("--seed", type=int, help="the seed of random faults, recorded with them")
     add("--timeout", type=float, metavar="SECONDS", help="give the cell back after so long; the session goes on")
 
 
@@ -86,6 +93,7 @@ def _begin(request: Request) -> Session:
         session_id=o.session,
         model=model_named(o.model, request.namespace),
         crash=o.crash,
+        faults=o.fault,
         seed=o.seed,
         **overrides,
     )
