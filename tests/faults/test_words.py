@@ -57,7 +57,7 @@ def test_every_kind_can_be_said(service):
         ("harness", BadDefinition, "is no fault"),
         ("model:429=1.2.3", BadDefinition, "not a number"),
         ("stop:harness@poisson=60", BadDefinition, "kills"),
-        ("harness@poisson=0", BadDefinition, "mtbf_s"),
+        ("harness@poisson=0", BadDefinition, "mtbf"),
     ],
 )
 def test_words_that_mean_nothing_are_refused(words, error, says):
