@@ -218,6 +218,7 @@ def assemble(
     recorder, loaded = open_incarnation(log, blobs, loaded, recorder_of, drafts_of, takeover, clock)
     rig, close = _rig(lab, store, log, recorder, run, dump, link, clock)
     rig.load_ms = loaded.duration_ms
+    rig.known_dead = lambda record: process.liveness(record) == "dead"
     rig.keep(loaded.tail)
     recorder.landed.add(rig.keep)
     if link is not None:

@@ -140,6 +140,8 @@ def perform_verify(command: VerifyEffect, rig: Rig) -> list[Draft]:
         rig.wait_until(call.started_ts + round(tool.settle_after_s * 1e6))
         outcome, evidence, value = _ask_outside(rig, call, tool)
     reach(CrashPoint.EFFECT_VERIFY, "after", call.tool)
+    if outcome == "not_done" and not tool.honours_key and _may_yet_come(rig, call):
+        outcome, evidence = "unknown", f"{evidence}; but the harness that sent it may be alive and send it yet"
     if outcome == "completed":
         return [
             _verified(rig, call, outcome, evidence, "record"),
@@ -158,6 +160,17 @@ def perform_verify(command: VerifyEffect, rig: Rig) -> list[Draft]:
         _verified(rig, call, outcome, evidence, "in_doubt"),
         Draft("effect_in_doubt", doubt, step=_step(rig), **place),
     ]
+
+
+def _may_yet_come(rig: Rig, call: Call) -> bool:
+    """Whether the incarnation that sent this call is not known to be dead: what is not there yet may still come."""
+    if call.started_in >= rig.recorder.incarnation:
+        return False
+    for event in rig.log.replay(1):
+        if event.type == "harness_woken" and event.incarnation == call.started_in:
+            sender = event.payload["process"]
+            return dict(sender) != dict(rig.state.process) and not rig.known_dead(sender)
+    return False
 
 
 def _ask_outside(rig: Rig, call: Call, tool: ToolSpec) -> tuple[str, str, Any]:

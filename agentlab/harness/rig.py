@@ -50,6 +50,8 @@ class Rig:
     model_named: Callable[[str], Model] | None = None
     """Makes a model other than the session's own, for summaries and judgements."""
     others: dict[str, Model] = field(default_factory=dict)
+    known_dead: Callable[[Mapping[str, Any]], bool] = lambda record: True
+    """Whether the process of a record is gone for certain; what is on another host, or only stopped, is not."""
     load_ms: float = 0.0
     """How long it took to load the state that this incarnation began with."""
 
