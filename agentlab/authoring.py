@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, TypedDict, Unpack, overload
+from typing import Any, Literal, TypedDict, Unpack, overload
 
 from agentlab.definition import STEP_KINDS, Definition, Effect, Limits, PolicySpec
 from agentlab.errors import BadDefinition, UnknownName
@@ -43,6 +43,7 @@ class ToolOptions(TypedDict, total=False):
     repeatable: bool
     repeat: bool
     once_per_content: bool
+    once: Literal["operation", "content"]
     verify: Callable[..., Any]
     honours_key: bool
     settle_after_s: float
@@ -60,6 +61,8 @@ class Tool:
         functools.update_wrapper(self, fn)
         self.__wrapped_tool__ = fn
         self.options = dict(options)
+        if self.options.pop("once", "operation") == "content":
+            self.options["once_per_content"] = True
         self.name: str = self.options.pop("name", None) or _name_of(fn)
 
     @property
@@ -102,7 +105,9 @@ def tool(
         retries: further tries after a first failure, instead of what ``kind`` says.
         repeatable: whether a sandboxed tool may be run again after a sandbox loss.
         repeat: every call is an effect of its own, also an equal one.
-        once_per_content: one effect for one content, whatever the call.
+        once: *operation* (one effect for each operation of a session: the default) or *content* (one effect for one
+            input, whichever session of the lab asks; later ones get the recorded result).
+        once_per_content: the same as ``once="content"``.
         verify: ``verify(key)`` or ``verify(key, arguments)``: did the effect happen? Answers ``"completed"``,
             ``"not_done"`` or ``"unknown"``, or ``{"outcome": …, "result": …}``.
         honours_key: the outside takes two requests with one key as one.
@@ -139,6 +144,8 @@ def _check_options(options: Mapping[str, Any]) -> None:
         raise UnknownName("effect", str(effect), EFFECTS)
     if options.get("kind", "work") not in STEP_KINDS:
         raise UnknownName("kind", str(options["kind"]), STEP_KINDS)
+    if options.get("once", "operation") not in ("operation", "content"):
+        raise UnknownName("once", str(options["once"]), ("operation", "content"))
     for name in ("retries", "settle_after_s", "timeout_s", "price_usd"):
         value = options.get(name)
         if value is not None and (

@@ -49,6 +49,7 @@ class CrashPoint(StrEnum):
     TOOLHOST_SPAWN = "toolhost.spawn"
     TOOLHOST_KILL = "toolhost.kill"
     # external effects
+    EFFECT_CLAIM = "effect.claim"  # an effect that happens once per content is claimed for this session
     EFFECT_SEND = "effect.send"  # after effect_pending is durable, before the outside is touched
     EFFECT_REPLY = "effect.reply"  # the outside has answered, the record is not yet written
     EFFECT_VERIFY = "effect.verify"

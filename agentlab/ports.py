@@ -157,6 +157,39 @@ class LogStore(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A session's claim on an effect that happens once per content. Of several the one with the highest number counts."""
+
+    session_id: str
+    seq: int
+    number: int
+
+
+class EffectClaims(Protocol):
+    """An index, derived from the logs of a lab, of which session has an effect whose key is its content alone."""
+
+    def built(self) -> bool:
+        """Whether the index exists; when not, it is to be built from the logs."""
+        ...
+
+    def build(self, claims: dict[str, Claim]) -> None:
+        """Make the index from what the logs say."""
+        ...
+
+    def newest(self, key: str) -> Claim | None:
+        """The claim that counts, or None."""
+        ...
+
+    def take(self, key: str, claim: Claim) -> bool:
+        """Put a claim in place durably; False when somebody has one of that number already.
+
+        Raises:
+            StorageFailed: it could not be written.
+        """
+        ...
+
+
 # --- models --------------------------------------------------------------------------------------------------------
 
 Purpose = Literal["act", "statement", "summary", "judge"]

@@ -28,6 +28,7 @@ from agentlab.harness.trust import require_trust
 from agentlab.harness.wake import Loaded, load, opening, wake_reason
 from agentlab.ids import RandomIds
 from agentlab.keeperlink import KeeperLink, KeeperSpawner
+from agentlab.log.claims import FileClaims
 from agentlab.log.store import ParquetStore
 from agentlab.pool.folder import PoolFolder
 from agentlab.pool.queue import SessionQueue
@@ -218,6 +219,7 @@ def assemble(
     recorder, loaded = open_incarnation(log, blobs, loaded, recorder_of, drafts_of, takeover, clock)
     rig, close = _rig(lab, store, log, recorder, run, dump, link, clock)
     rig.load_ms = loaded.duration_ms
+    rig.store, rig.claims = store, FileClaims(lab)
     rig.known_dead = lambda record: process.liveness(record) == "dead"
     rig.keep(loaded.tail)
     recorder.landed.add(rig.keep)

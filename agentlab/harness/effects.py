@@ -14,6 +14,7 @@ from agentlab.definition import ToolSpec
 from agentlab.errors import ToolHostError
 from agentlab.events import Draft, parse
 from agentlab.harness import toolcalls
+from agentlab.harness.contentonce import answered_elsewhere
 from agentlab.harness.effectindex import settled_by_key, settled_effect
 from agentlab.harness.rig import Rig
 from agentlab.ports import ToolInvocation, ToolOutcome
@@ -48,6 +49,11 @@ def perform_effect(rig: Rig, call: Call, tool: ToolSpec, arguments: Mapping[str,
     if done is not None and call.key in ("", done.key):
         return [toolcalls.result_draft(rig, call, recorded_output(rig, done), reused=True, effect_of=done.result_seq)]
     key = call.key or effect_key(rig, call, tool)
+    taken_over = False
+    if tool.once_per_content:
+        answer, taken_over = answered_elsewhere(rig, call, key)
+        if answer is not None:
+            return answer
     pending = {
         "key": key,
         "call_id": call.call_id,
@@ -65,6 +71,8 @@ def perform_effect(rig: Rig, call: Call, tool: ToolSpec, arguments: Mapping[str,
     rig.recorder.commit((Draft("effect_pending", pending, parent_seq=call.seq, step=_step(rig), **place),))
     rig.log.flush()
     call = rig.state.call(call.call_id) or call
+    if taken_over:  # another session left it open: it is verified before anything is sent
+        return []
     reach(CrashPoint.EFFECT_SEND, "before", call.tool)
     try:
         outcome = rig.toolhost.call(toolcalls.invocation(rig, call, tool, arguments, key))

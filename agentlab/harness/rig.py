@@ -12,7 +12,19 @@ from agentlab.errors import SandboxGone
 from agentlab.events import Event, Fixed, FixedList, resolve
 from agentlab.harness.recorder import Recorder
 from agentlab.ids import Ids
-from agentlab.ports import Blobs, Execution, Log, Model, Queue, Sandbox, Sandboxes, ToolHost, ToolInvocation
+from agentlab.ports import (
+    Blobs,
+    EffectClaims,
+    Execution,
+    Log,
+    LogStore,
+    Model,
+    Queue,
+    Sandbox,
+    Sandboxes,
+    ToolHost,
+    ToolInvocation,
+)
 from agentlab.session.decide import Run
 from agentlab.session.state import Call, State
 
@@ -50,6 +62,9 @@ class Rig:
     model_named: Callable[[str], Model] | None = None
     """Makes a model other than the session's own, for summaries and judgements."""
     others: dict[str, Model] = field(default_factory=dict)
+    store: LogStore | None = None
+    """All sessions of the lab, to look for effects that happen once per content."""
+    claims: EffectClaims | None = None
     known_dead: Callable[[Mapping[str, Any]], bool] = lambda record: True
     """Whether the process of a record is gone for certain; what is on another host, or only stopped, is not."""
     load_ms: float = 0.0

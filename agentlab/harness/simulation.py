@@ -28,8 +28,9 @@ from agentlab.harness.redact import Redactor
 from agentlab.harness.rig import Rig
 from agentlab.harness.wake import Loaded, load, opening, wake_reason
 from agentlab.ids import CountedIds
+from agentlab.log.claims import MemoryClaims
 from agentlab.log.memory import MemoryStore
-from agentlab.ports import Execution, Log, LogStore, Model, ToolInvocation, ToolOutcome
+from agentlab.ports import EffectClaims, Execution, Log, LogStore, Model, ToolInvocation, ToolOutcome
 from agentlab.sandbox.simulated import Outcome, SimulatedSandboxes, Workspace
 from agentlab.session.decide import Run
 from agentlab.session.state import State
@@ -105,6 +106,7 @@ class SimulatedWorld:
     store: LogStore = field(default_factory=MemoryStore)
     clock: ManualClock = field(default_factory=lambda: ManualClock(tick_us=10))
     ids: CountedIds = field(default_factory=CountedIds)
+    claims: EffectClaims = field(default_factory=MemoryClaims)
 
     def __post_init__(self) -> None:
         self.host = InProcessToolHost(self.resolve)
@@ -163,6 +165,7 @@ class SimulatedWorld:
         recorder, loaded = open_incarnation(log, blobs, loaded, recorder_of, drafts_of, takeover=True, clock=self.clock)
         rig = self._rig(log, recorder, definition)
         rig.load_ms = loaded.duration_ms
+        rig.store, rig.claims = self.store, self.claims
         rig.keep(loaded.tail)
         return rig
 

@@ -24,8 +24,15 @@ ELSEWHERE = {
     CrashPoint.HARNESS_SPAWN, CrashPoint.HARNESS_KILL,
 }  # fmt: skip
 """Reached by whoever seals a session or owns a harness, not by a harness: killed there in the suites of those parts."""
-ONLY_ON_FAILURE = {CrashPoint.TOOLHOST_KILL, CrashPoint.EFFECT_VERIFY, CrashPoint.SNAPSHOT_RESTORE}
-"""Reached only when something else went wrong before: a tool hangs, an effect is pending, a sandbox is lost."""
+ONLY_ON_FAILURE = {
+    CrashPoint.EFFECT_CLAIM,
+    CrashPoint.TOOLHOST_KILL,
+    CrashPoint.EFFECT_VERIFY,
+    CrashPoint.SNAPSHOT_RESTORE,
+}
+"""Reached only when something else went wrong before: a tool hangs, an effect is pending, a sandbox is lost.
+
+An effect is claimed only by tools that happen once per content: tests/harness/test_once_per_content.py."""
 CASES = [(p, w) for p in CrashPoint if p not in ELSEWHERE | ONLY_ON_FAILURE for w in ("before", "after")]
 AT_ONCE = 4
 

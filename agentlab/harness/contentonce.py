@@ -1,0 +1,117 @@
+"""Effects that happen once per content, whichever session asks: found by key, answered from the log that has them.
+
+Before such an effect is registered its key is claimed for this session. Who finds the claim of another session looks
+into that session's log: completed → its recorded result; not done → the claim passes over; still open → wait, and if
+it stays open, an error that says who has it. An effect that a dead session left open is taken over and verified
+before anything is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from agentlab.crashpoints import CrashPoint, reach
+from agentlab.events import Draft, Event, resolve
+from agentlab.harness import toolcalls
+from agentlab.harness.rig import Rig
+from agentlab.ports import Claim, Log
+from agentlab.session.state import Call
+
+PREFIX = "content:"
+WAIT_S = 10.0
+"""How long a session waits for another one that has the same effect under way."""
+_RESTS = frozenset({"session_paused", "session_ended", "question_asked"})
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """What has become of an effect in another session: *completed*, *open* (registered), *done with* or *nothing*."""
+
+    state: str
+    result: Event | None
+    idle: bool
+    """No harness of that session is at work."""
+
+
+def answered_elsewhere(rig: Rig, call: Call, key: str) -> tuple[list[Draft] | None, bool]:
+    """Drafts that answer the call without executing it, or None; and whether an open effect was taken over.
+
+    After ``(None, False)`` the claim is this session's, and the effect may be registered and executed.
+    """
+    if rig.claims is None or rig.store is None:
+        return None, False
+    if not rig.claims.built():
+        rig.claims.build(claims_of(rig))
+    deadline = rig.clock.now_us() + round(WAIT_S * 1e6)
+    own = rig.state.session_id
+    while True:
+        newest = rig.claims.newest(key)
+        if newest is not None and newest.session_id == own:
+            return None, False
+        found = _look(rig, rig.store.open(newest.session_id), key) if newest is not None else None
+        if found is not None and found.state == "completed":
+            return [_reused(rig, call, key, found.result, newest)], False
+        free = found is None or found.state == "done with" or (found.state == "nothing" and found.idle)
+        if free or (found is not None and found.idle):
+            mine = Claim(own, call.seq, (newest.number if newest is not None else 0) + 1)
+            reach(CrashPoint.EFFECT_CLAIM, "before", key)
+            if rig.claims.take(key, mine):
+                reach(CrashPoint.EFFECT_CLAIM, "after", key)
+                return None, not free
+            continue
+        if rig.clock.now_us() >= deadline or rig.state.control.pause_id:
+            return [_busy(rig, call, key, newest)], False
+        rig.wait_until(min(deadline, rig.clock.now_us() + 100_000))
+
+
+def claims_of(rig: Rig) -> dict[str, Claim]:
+    """The index as the logs of all sessions give it."""
+    found: dict[str, Claim] = {}
+    assert rig.store is not None
+    for session_id in rig.store.sessions():
+        for event in rig.store.open(session_id).replay(1):
+            key = event.payload.get("key")
+            if event.type == "effect_pending" and str(key).startswith(PREFIX):
+                found[str(key)] = Claim(session_id, event.parent_seq or event.seq, 1)
+    return found
+
+
+def _look(rig: Rig, log: Log, key: str) -> Elsewhere:
+    state, result, process, resting = "nothing", None, {}, True
+    for event in log.replay(1):
+        if event.type == "harness_woken":
+            process, resting = dict(event.payload["process"]), False
+        elif event.type in _RESTS:
+            resting = True
+        if (event.payload.get("key") or event.effect_key) != key:
+            continue
+        if event.type in ("effect_pending", "effect_in_doubt"):
+            state = "open"
+        elif event.type == "effect_completed":
+            state = "completed"
+        elif event.type == "effect_failed" or (event.type == "tool_error" and event.payload.get("kind") == "skipped"):
+            state = "done with"
+        elif event.type == "tool_result" and not event.payload.get("reused"):
+            result = event
+    idle = not process or (rig.known_dead(process) if not resting else True)
+    return Elsewhere(state, result, idle and not (state == "open" and resting and process))
+
+
+def _reused(rig: Rig, call: Call, key: str, result: Event | None, claim: Claim | None) -> Draft:
+    payload: Mapping[str, Any] = resolve(dict(result.payload), rig.blobs.get) if result is not None else {}
+    assert claim is not None
+    where: dict[str, Any] = {"reused": True, "effect_of_session": claim.session_id}
+    if result is not None:
+        where["effect_of"] = result.seq
+    return toolcalls.result_draft(rig, call, payload.get("output"), **where)
+
+
+def _busy(rig: Rig, call: Call, key: str, claim: Claim | None) -> Draft:
+    assert claim is not None
+    text = (
+        f"session {claim.session_id!r} has this effect under way ({key}) and its outcome is not known yet; nothing was sent"
+        " from here: try again later, or settle it there"
+    )
+    return toolcalls.error_draft(rig, call, text, kind="busy_elsewhere", not_run=True)

@@ -1,0 +1,136 @@
+"""An effect that happens once per content, whichever session asks, and however sessions die at it."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentlab import crashpoints
+from agentlab.crashpoints import CrashPoint, SimulatedDeath
+from agentlab.definition import BUILTIN_TOOLS, StepSpec, ToolSpec
+from agentlab.events import Draft
+from agentlab.lab.inputs import append_input
+from agentlab.log.claims import FileClaims, MemoryClaims
+from agentlab.models.scripted import call, say
+from agentlab.ports import Claim
+
+from .worlds import OBJECT, Outside, local, task, world
+
+
+@pytest.fixture(autouse=True)
+def _disarmed():
+    yield
+    crashpoints.arm(None)
+
+
+def sends(view):
+    return [say("sending"), call("send", message="hello")] if view.status.get("step") == "send" else say("done")
+
+
+def definition(**changes):
+    fields = {"effect": "external", "ref": local("send"), "verify": local("was_sent"), "once_per_content": True}
+    spec = ToolSpec("send", "Send.", OBJECT, **{**fields, **changes})
+    steps = (StepSpec("send", tool="send", kind="downstream"),)
+    return task(steps=steps, tools=(spec, *BUILTIN_TOOLS.values()), validator=None)
+
+
+def fresh(**changes):
+    outside = Outside()
+    made = world(outside, sends)
+    for name in "ab":
+        made.accept(definition(**changes), name)
+    return made, outside
+
+
+def events(made, session):
+    return list(made.store.open(session).replay(1))
+
+
+def result_of(made, session):
+    return [e for e in events(made, session) if e.type in ("tool_result", "tool_error")][-1]
+
+
+def die(made, session, at, when="before"):
+    def strike(point, moment, detail):
+        if point is at and moment == when:
+            raise SimulatedDeath(at.value)
+
+    crashpoints.arm(strike)
+    with pytest.raises(SimulatedDeath):
+        made.run(session)
+    crashpoints.arm(None)
+
+
+def test_a_second_session_gets_the_recorded_result_of_the_first():
+    made, outside = fresh()
+    assert made.run("a") == made.run("b") == "ended"
+    assert outside.requests == 1
+    second = result_of(made, "b").payload
+    assert second["reused"] is True and second["effect_of_session"] == "a"
+    assert second["output"] == result_of(made, "a").payload["output"]
+    key = next(e for e in events(made, "a") if e.type == "effect_pending").payload["key"]
+    assert key.startswith("content:"), "the input hash alone makes the key"
+    assert not [e for e in events(made, "b") if e.type == "effect_pending"]
+
+
+def test_without_it_each_session_has_an_effect_of_its_own():
+    made, outside = fresh(once_per_content=False)
+    assert made.run("a") == made.run("b") == "ended" and outside.requests == 2
+
+
+def test_the_index_is_built_again_from_the_logs_when_it_is_gone():
+    made, outside = fresh()
+    assert made.run("a") == "ended"
+    made.claims = MemoryClaims()
+    assert made.run("b") == "ended" and outside.requests == 1
+    assert result_of(made, "b").payload["effect_of_session"] == "a"
+
+
+@pytest.mark.parametrize(
+    ("point", "when"),
+    [
+        (CrashPoint.EFFECT_CLAIM, "before"),
+        (CrashPoint.EFFECT_CLAIM, "after"),
+        (CrashPoint.EFFECT_SEND, "before"),
+        (CrashPoint.EFFECT_REPLY, "before"),
+    ],
+)
+@pytest.mark.parametrize("first", ["a", "b"])
+def test_a_session_that_died_at_it_is_taken_over_and_its_effect_verified(point, when, first):
+    made, outside = fresh()
+    die(made, "a", point, when)
+    for session in (first, "a" if first == "b" else "b"):
+        assert made.run(session) == "ended"
+    assert list(outside.delivered) == [f"content:{result_of(made, 'a').input_hash.removeprefix('sha256:')[:32]}"]
+    assert outside.requests == 1, "each time the outside was asked before anything was sent again"
+    assert result_of(made, "a").type == result_of(made, "b").type == "tool_result"
+
+
+def test_what_is_in_doubt_there_is_not_sent_from_here():
+    made, outside = fresh(verify=None, honours_key=False)
+    die(made, "a", CrashPoint.EFFECT_REPLY)
+    assert made.run("a") == "waiting", "nobody can tell whether it happened"
+    assert made.run("b") == "paused" or result_of(made, "b").payload["kind"] == "busy_elsewhere"
+    assert outside.requests == 1
+    refused = next(e for e in events(made, "b") if e.type == "tool_error")
+    assert "session 'a' has this effect under way" in refused.payload["message"]
+    (doubt,) = [e for e in events(made, "a") if e.type == "effect_in_doubt"]
+    settled = Draft("effect_settled", {"id": "s", "key": doubt.payload["key"], "decision": "done"})
+    append_input(made.store.open("a"), (settled,), made.clock, made.ids)
+    assert made.run("a") == "ended"
+    append_input(made.store.open("b"), (Draft("resume_requested", {"id": "r"}),), made.clock, made.ids)
+    assert made.run("b") == "ended" and outside.requests == 1
+    assert result_of(made, "b").payload["reused"] is True
+
+
+def test_of_two_that_claim_at_once_one_has_it(tmp_path):
+    claims = FileClaims(tmp_path)
+    assert not claims.built()
+    claims.build({})
+    assert claims.built() and claims.newest("k") is None
+    assert claims.take("k", Claim("a", 5, 1)) and not claims.take("k", Claim("b", 9, 1))
+    assert claims.newest("k") == Claim("a", 5, 1)
+    assert claims.take("k", Claim("b", 9, 2)) and claims.newest("k") == Claim("b", 9, 2)
+    assert not list(tmp_path.rglob("*.tmp*")), "nothing is left beside"
+    newest = next(path for path in tmp_path.rglob("000002"))
+    newest.write_text("torn")
+    assert claims.newest("k") == Claim("a", 5, 1), "what can not be read does not count"
