@@ -10,9 +10,11 @@ from typing import Any
 
 from agentlab.budget.dimensions import dimension_named
 from agentlab.budget.pricing import PRICES
+from agentlab.context import ContextSpec
 from agentlab.definition import Definition, Limits, StepSpec, ToolSpec
 from agentlab.errors import BadDefinition, PayloadError, UnknownName
 from agentlab.events import canonical
+from agentlab.guard import GuardPolicy
 from agentlab.ports import Resources
 
 _WHOLE = (
@@ -42,6 +44,8 @@ def validate(definition: Definition) -> None:
             raise BadDefinition(f"{where}: a constraint is a text, not {text!r}")
     for name in ("params", "model_params", "guard", "context", "budget"):
         _json(f"{where}: {name}", getattr(definition, name))
+    ContextSpec.from_json(definition.context)
+    GuardPolicy.from_json(definition.guard)
     _limits(where, definition.limits)
     _budget(f"{where}: budget", definition.budget)
     _resources(where, definition.resources)

@@ -11,7 +11,7 @@ from agentlab.context.showing import Outcome, conclusions, result_text
 from agentlab.context.sizes import RESULT_LIMIT, estimate_tokens, response_tokens, result_tokens
 from agentlab.context.spec import STRATEGY_NAMES, ContextSpec
 from agentlab.context.state import WHOLE, Block, ContextState, add, compacted, drop_before, purified
-from agentlab.context.strategies import STRATEGIES, Cut, due, plan_cut
+from agentlab.context.strategies import STRATEGIES, Cut, cut_payload, due, plan_cut, ranges
 
 __all__ = [
     "MAX_ANCHORS",
@@ -28,12 +28,14 @@ __all__ = [
     "build_messages",
     "compacted",
     "conclusions",
+    "cut_payload",
     "drop_before",
     "due",
     "estimate_tokens",
     "fixed_text",
     "plan_cut",
     "purified",
+    "ranges",
     "response_tokens",
     "result_text",
     "result_tokens",

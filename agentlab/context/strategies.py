@@ -6,8 +6,9 @@ tool_use and tool_result never part; the newest round always stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from agentlab.context.sizes import capped_tokens
 from agentlab.context.spec import ContextSpec
@@ -162,3 +163,37 @@ def _cut(state: ContextState, blocks: Blocks, acted: list[str]) -> Cut:
         tokens_before=tokens_of(state.blocks),
         tokens_after=tokens_of(blocks),
     )
+
+
+def cut_payload(cut: Cut, state: ContextState, window: int) -> dict[str, Any]:
+    """A cut as the payload of ``context_compacted``: references to events, sizes, the strategies that acted."""
+    return {
+        "dropped": {"blocks": len(cut.dropped), "seqs": ranges([b.seq for b in cut.dropped])},
+        "kept": {"blocks": len(cut.kept), "from_round": cut.kept[0].round if cut.kept else state.round},
+        "shortened": {"blocks": len(cut.shortened), "seqs": _caps(cut)},
+        "tokens_before": cut.tokens_before,
+        "tokens_after": cut.tokens_after,
+        "strategy": cut.strategy,
+        "window": window,
+    }
+
+
+def ranges(seqs: Sequence[int]) -> list[list[int]]:
+    """Ascending numbers as ``[first, last]`` runs: the reference stays short however long the window."""
+    out: list[list[int]] = []
+    for seq in seqs:
+        if out and seq == out[-1][1] + 1:
+            out[-1][1] = seq
+        else:
+            out.append([seq, seq])
+    return out
+
+
+def _caps(cut: Cut) -> list[list[int]]:
+    out: list[list[int]] = []
+    for seq, cap in cut.shortened.items():
+        if out and seq == out[-1][1] + 1 and cap == out[-1][2]:
+            out[-1][1] = seq
+        else:
+            out.append([seq, seq, cap])
+    return out

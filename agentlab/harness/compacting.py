@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
-from agentlab.context import Block, ContextState, Cut, Outcome, conclusions, plan_cut
+from agentlab.context import Block, ContextState, Cut, Outcome, conclusions, cut_payload, plan_cut
 from agentlab.context.state import with_blocks
 from agentlab.events import Draft, canonical, plain
 from agentlab.evolve import evolve
@@ -29,15 +29,7 @@ def perform_compact(command: Compact, rig: Rig) -> list[Draft]:
 def compaction(rig: Rig, cut: Cut) -> Draft:
     """The event of a compaction: what goes, what stays, what is concluded."""
     context = rig.state.context
-    payload: dict[str, Any] = {
-        "dropped": {"blocks": len(cut.dropped), "seqs": ranges([b.seq for b in cut.dropped])},
-        "kept": {"blocks": len(cut.kept), "from_round": cut.kept[0].round if cut.kept else context.round},
-        "shortened": {"blocks": len(cut.shortened), "seqs": _capped(cut)},
-        "tokens_before": cut.tokens_before,
-        "tokens_after": cut.tokens_after,
-        "strategy": cut.strategy,
-        "window": rig.run.definition.limits.context_tokens,
-    }
+    payload = cut_payload(cut, context, rig.run.definition.limits.context_tokens)
     if cut.dropped:
         payload["summary"] = _concluded(rig, context, cut)
     return Draft("context_compacted", payload, step=rig.state.plan.current or None)
@@ -100,25 +92,4 @@ def _outcomes(rig: Rig, dropped: Iterable[Block]) -> list[Outcome]:
                 block.kind == "error",
             )
         )
-    return out
-
-
-def ranges(seqs: Sequence[int]) -> list[list[int]]:
-    """Ascending numbers as ``[first, last]`` runs: the reference stays short however long the window."""
-    out: list[list[int]] = []
-    for seq in seqs:
-        if out and seq == out[-1][1] + 1:
-            out[-1][1] = seq
-        else:
-            out.append([seq, seq])
-    return out
-
-
-def _capped(cut: Cut) -> list[list[int]]:
-    out: list[list[int]] = []
-    for seq, cap in cut.shortened.items():
-        if out and seq == out[-1][1] + 1 and cap == out[-1][2]:
-            out[-1][1] = seq
-        else:
-            out.append([seq, seq, cap])
     return out

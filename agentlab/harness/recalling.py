@@ -22,6 +22,7 @@ _SEARCHED = frozenset(
 
 def recall(rig: Rig, arguments: Mapping[str, Any]) -> tuple[Any, str]:
     """What was asked for, and an empty text; or nothing, and what is wrong with the question."""
+    rig.recorder.commit()  # the log is read as of now, staged answers too
     query = arguments.get("query")
     if isinstance(query, str) and query.strip():
         return search(rig, query), ""
