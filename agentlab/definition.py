@@ -108,8 +108,11 @@ class Limits:
     """Ends of a run. None means unlimited. Money in millionths of a US dollar, times in seconds."""
 
     max_turns: int | None = 200
-    rounds_per_step: int | None = 20
+    rounds_per_step: int | None = 5
+    """Model answers in one plan step; then it recovers once from before the repetition, then the session rests."""
     attempts: int = 3
+    retries: Mapping[str, int] = field(default_factory=dict)
+    """Further tries after a first failure, by kind of tool or step, where they differ from RETRIES_BY_KIND."""
     errors_in_a_row: int | None = 8
     deaths_per_step: int | None = 50
     """Deaths of the harness within one plan step (or since somebody resumed the session) after which it pauses."""
@@ -134,6 +137,10 @@ class Limits:
     steps: int | None = None
     context_tokens: int = 100_000
     max_output_tokens: int = 4096
+
+    def retries_of(self, kind: str) -> int:
+        """Further tries after a first failure of this kind of tool or step."""
+        return self.retries.get(kind, RETRIES_BY_KIND.get(kind, RETRIES_BY_KIND["work"]))
 
 
 @dataclass(frozen=True, slots=True)

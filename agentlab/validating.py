@@ -11,7 +11,7 @@ from typing import Any
 from agentlab.budget.dimensions import dimension_named
 from agentlab.budget.pricing import PRICES
 from agentlab.context import ContextSpec
-from agentlab.definition import Definition, Limits, StepSpec, ToolSpec
+from agentlab.definition import STEP_KINDS, Definition, Limits, StepSpec, ToolSpec
 from agentlab.errors import BadDefinition, PayloadError, UnknownName
 from agentlab.events import canonical
 from agentlab.guard import GuardPolicy
@@ -79,8 +79,14 @@ def _number(what: str, value: Any, *, whole: bool = False, zero: bool = False) -
 
 
 def _limits(where: str, limits: Limits) -> None:
+    for kind, count in limits.retries.items():
+        if kind not in STEP_KINDS:
+            raise UnknownName("kind in limit retries", kind, STEP_KINDS)
+        _number(f"{where}: limit retries of {kind!r}", count, whole=True, zero=True)
     for field in fields(Limits):
         value = getattr(limits, field.name)
+        if field.name == "retries":
+            continue
         if isinstance(value, Mapping):
             for tool, count in value.items():
                 _number(f"{where}: limit {field.name} of {tool!r}", count, whole=True)

@@ -87,7 +87,8 @@ _TABLE: tuple[tuple[Class, str, str, str], ...] = (
      "a folded state and the seq it stands for"),
     ("fact", "checkpoint_skipped", "checkpoint_seq reason", "a checkpoint did not verify at load; the one before it serves"),
     ("input", "checkpoint_requested", "id label?", "somebody asked for a checkpoint by hand"),
-    ("fact", "restored_to", "checkpoint_seq cursor superseded_from superseded_to reason state? schema_version? request_id? label? note?",
+    ("fact", "restored_to", "checkpoint_seq cursor superseded_from superseded_to reason state? schema_version? request_id?"
+     " label? note? purified?",
      "what came after the checkpoint is superseded; state is the one to go on from"),
     ("input", "restore_requested", "id checkpoint_seq by?", "somebody asked to go back to a checkpoint"),
     ("fact", "restore_refused", "id checkpoint_seq reason", "a checkpoint can not be gone back to; the session goes on"),
@@ -111,7 +112,7 @@ _TABLE: tuple[tuple[Class, str, str, str], ...] = (
     ("fact", "drift_measured", "distance threshold restated by? why? rounds?",
      "the distance between the task and the last rounds passed the threshold, or a model judged it"),
     # loop control
-    ("fact", "guard_verdict", "rule evidence action message?", "a repetition was found"),
+    ("fact", "guard_verdict", "rule evidence action message? checkpoint_seq?", "a repetition was found"),
     ("input", "user_reply", "id question_seq text by?", "a person answered a question"),
     ("input", "approval_given", "id question_seq by? note?", "a person approved"),
     ("input", "approval_denied", "id question_seq by? note?", "a person denied"),

@@ -63,11 +63,12 @@ def _concluded(rig: Rig, context: ContextState, cut: Cut) -> str:
     if "model" in parts and context.told:
         return conclusions(context.summary, (), said=context.told)
     if "conclusions" in parts or "model" in parts:
-        return conclusions(context.summary, _outcomes(rig, cut.dropped))
+        return conclusions(context.summary, outcomes(rig, cut.dropped))
     return context.summary
 
 
-def _outcomes(rig: Rig, dropped: Iterable[Block]) -> list[Outcome]:
+def outcomes(rig: Rig, dropped: Iterable[Block]) -> list[Outcome]:
+    """The finished calls of some blocks, and what was said without a call, for conclusions."""
     inputs: dict[str, str] = {}
     out = []
     for block in dropped:

@@ -11,6 +11,7 @@ from typing import Any
 from agentlab.events import Draft
 from agentlab.harness import (
     asking,
+    breaking,
     checkpointing,
     compacting,
     effects,
@@ -56,6 +57,7 @@ PERFORMERS: dict[type[Command], Callable[[Any, Rig], list[Draft]]] = {
     c.WriteCheckpoint: checkpointing.perform_checkpoint,
     c.Compact: compacting.perform_compact,
     c.RecordVerdict: _verdict,
+    c.BreakRounds: breaking.perform_break,
     c.StartAttempt: planning.perform_start_attempt,
     c.StartStep: planning.perform_start_step,
     c.ValidateStep: planning.perform_validate_step,

@@ -242,6 +242,17 @@ class RecordVerdict(Command):
 
 
 @dataclass(frozen=True, slots=True)
+class BreakRounds(Command):
+    """A step has used up its rounds: ``recover`` from before the repetition, once; then ``pause`` or ``stop``."""
+
+    io: ClassVar[bool] = True
+    step_id: str
+    rounds: int
+    cap: int
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
 class StartRecovery(Command):
     """First step of a recovery: say what was loaded and what is planned."""
 

@@ -64,7 +64,8 @@ def decide(state: State, run: Run) -> c.Command:
     if state.loop.verdict:
         return c.RecordVerdict(str(state.loop.verdict["rule"]), str(state.loop.verdict["action"]))
     if state.loop.halt == "pause":
-        return _pause(state, run, "loop", state.loop.rule)
+        rounds = state.loop.rule == "rounds"
+        return _pause(state, run, "rounds", "hit again") if rounds else _pause(state, run, "loop", state.loop.rule)
     if state.loop.halt == "stop":
         return c.End("failed", f"the guard found a loop: {state.loop.rule}")
     if state.sandbox.losses >= MAX_LOSSES:
@@ -174,10 +175,28 @@ def _calls(state: State, run: Run) -> c.Command | None:
         if checkpoint is not None:
             return checkpoint
     if tool.builtin is None:
+        tired = _tired(state, run, call, tool)
+        if tired:
+            return _pause(state, run, "retries", tired)
         empty = spending.forbidden(state, spending.call_estimate(tool))
         if empty:
             return _out_of_budget(state, run, empty)
     return c.RunCall(call.call_id, call.tool, call.effect, call.tries, spending.call_not_before(state, call))
+
+
+def _tired(state: State, run: Run, call: Call, tool: ToolSpec) -> str:
+    """Why a tool that failed before is not tried again in this step without a person; empty when it may be."""
+    failed = state.plan.failures.get(tool.name, 0)
+    if not failed or call.status != "requested" or call.tries:
+        return ""
+    step = state.step
+    kind = "downstream" if tool.effect == "external" else tool.kind
+    if kind == "work" and step is not None:
+        kind = step.kind
+    retries = tool.retries if tool.retries is not None else run.definition.limits.retries_of(kind)
+    if failed <= retries:
+        return ""
+    return f"{tool.name} failed {failed} times; after a first failure its kind ({kind}) is tried {retries} times again"
 
 
 def _answer(call: Call, tool: ToolSpec) -> c.AnswerCall | None:
@@ -241,9 +260,21 @@ def _limits(state: State, run: Run) -> c.Command | None:
         return _pause(state, run, "errors", f"{state.errors_in_a_row} errors in a row")
     if limits.max_turns is not None and state.turns - state.control.resumed_turns >= limits.max_turns:
         return _pause(state, run, "max_turns", f"{state.turns} turns")
-    if limits.rounds_per_step is not None and state.plan.rounds >= limits.rounds_per_step:
-        return _pause(state, run, "rounds", f"{state.plan.rounds} rounds in one step")
+    capped = _round_cap(state, run)
+    if capped is not None:
+        return capped
     return None
+
+
+def _round_cap(state: State, run: Run) -> c.Command | None:
+    """The cap of rounds in a plan step; work without a plan is bounded by turns."""
+    cap, plan, step = run.definition.limits.rounds_per_step, state.plan, state.step
+    if cap is None or step is None or not plan.started or plan.rounds < cap:
+        return None
+    if not state.loop.policy.enabled:
+        return _pause(state, run, "rounds", f"{plan.rounds} rounds in one step")
+    again = state.loop.capped == f"{plan.attempt}:{step.id}"
+    return c.BreakRounds(step.id, plan.rounds, cap, state.loop.policy.final if again else "recover")
 
 
 def _ask(state: State, run: Run) -> c.Command:

@@ -138,7 +138,13 @@ def _plan_set(state: State, event: Event) -> Changes:
 
 def _step_started(state: State, event: Event) -> Changes:
     plan = evolve(
-        state.plan, current=event.step or state.plan.current + 1, started=True, rounds=0, claimed="", to_validate=False
+        state.plan,
+        current=event.step or state.plan.current + 1,
+        started=True,
+        rounds=0,
+        claimed="",
+        to_validate=False,
+        failures={},
     )
     return {"plan": plan}
 
@@ -326,6 +332,15 @@ def _budget_alert(state: State, event: Event) -> Changes:
 def _guard_verdict(state: State, event: Event) -> Changes:
     p = event.payload
     loop = evolve(state.loop, verdict={}, rule=p["rule"], halt="" if p["action"] == "nudge" else p["action"])
+    if p["action"] == "recover":
+        step = state.step
+        capped = f"{state.plan.attempt}:{step.id if step else ''}"
+        context = purified(state.context, bool(state.calls))
+        return {
+            "loop": evolve(loop, halt="", capped=capped, person=True),
+            "plan": evolve(state.plan, rounds=0, failures={}),
+            "context": evolve(context, notes=(*context.notes, p["message"])),
+        }
     if p["action"] != "nudge":
         return {"loop": loop}
     return {"loop": loop, "context": evolve(state.context, notes=(*state.context.notes, p["message"]))}
@@ -415,7 +430,7 @@ def _resume_requested(state: State, event: Event) -> Changes:
     recovery = evolve(state.recovery, deaths_here=0)
     if recovery.corrections > 1:
         recovery = evolve(recovery, corrections=0)
-    plan = evolve(state.plan, rounds=0)
+    plan = evolve(state.plan, rounds=0, failures={})
     loop = evolve(state.loop, halt="", person=True)
     sandbox = evolve(state.sandbox, losses=0)
     context = evolve(state.context, over=0, full="told" if state.context.full else "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from agentlab import budget
@@ -169,6 +169,7 @@ def _answered(state: State, event: Event, kind: str) -> Changes:
         }
     step = state.step
     good = kind == "result"
+    plan = evolve(plan, failures=_failures(plan.failures, call, p, good))
     if good and step is not None and plan.started:
         if step.tool == call.tool and not step.validator:
             plan = evolve(plan, claimed=p.get("summary") or call.tool)
@@ -197,6 +198,18 @@ def _answered(state: State, event: Event, kind: str) -> Changes:
             state.checkpoint, large_result=state.checkpoint.large_result or duration >= LARGE_RESULT_MS
         ),
     }
+
+
+def _failures(failures: Mapping[str, int], call: Call, payload: Mapping[str, Any], good: bool) -> Mapping[str, int]:
+    """Failed tries by tool: a success forgets those of its tool; a call that never ran is none."""
+    if good:
+        return {k: v for k, v in failures.items() if k != call.tool} if call.tool in failures else failures
+    if call.effect == "builtin" or payload.get("not_run") or payload.get("kind") == "bad_input":
+        return failures
+    tries = int(payload.get("tries") or 1)
+    if call.tool not in failures and len(failures) >= MAX_STATS:
+        return failures
+    return {**failures, call.tool: failures.get(call.tool, 0) + tries}
 
 
 def _observed(state: State, event: Event, call: Call, good: bool) -> LoopState:

@@ -60,6 +60,8 @@ ADDED_IN_2: Mapping[str, Any] = {
     "context.tokens": lambda part: sum(block["tokens"] for block in part["blocks"]),
     "context.told": "",
     "control.restore": None,
+    "loop.capped": "",
+    "plan.failures": {},
     "control.tools_allowed": [],
     "recovery.confirmed": False,
     "recovery.deaths_here": 0,

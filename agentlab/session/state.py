@@ -132,6 +132,8 @@ class PlanState:
     claimed: str = ""
     """The summary with which the model said that the current step is done; empty when it did not."""
     to_validate: bool = False
+    failures: Mapping[str, int] = field(default_factory=dict)
+    """Failed tries of each tool in the current step since it last succeeded."""
     attempt: int = 0
     answer: str = ""
     """The model's final words of this attempt."""
@@ -252,6 +254,8 @@ class LoopState:
     halt: str = ""
     rule: str = ""
     person: bool = False
+    capped: str = ""
+    """Attempt and step (``1:report``) that was recovered at its cap of rounds; hit again, it rests."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from agentlab import budget
+from agentlab.context import purified
 from agentlab.errors import CheckpointError, LogCorrupt
 from agentlab.events import Draft, Event
 from agentlab.evolve import evolve
@@ -75,17 +76,20 @@ def fold_restored(state: State, event: Event) -> Changes:
         then = state_from_json(p["state"], p.get("schema_version"))
     except CheckpointError as error:
         raise LogCorrupt(f"event {event.seq} (restored_to) carries a state that can not be read: {error}") from None
-    notes = (*then.context.notes, p["note"]) if p.get("note") else then.context.notes
+    context, plan = then.context, then.plan
+    if p.get("purified"):  # the way back from a loop: what led into it is not shown again
+        context, plan = purified(context, bool(then.calls)), evolve(plan, rounds=0, failures={})
+    notes = (*context.notes, p["note"]) if p.get("note") else context.notes
     return {
         "control": _control(state.control, str(p.get("request_id", ""))),
-        "plan": evolve(then.plan, stats=state.plan.stats),
+        "plan": evolve(plan, stats=state.plan.stats),
         "model": ModelState(),
         "calls": reconciled(then.calls, state.calls),
         "sandbox": _sandbox(state.sandbox, then.sandbox),
-        "context": evolve(then.context, notes=notes),
+        "context": evolve(context, notes=notes),
         "checkpoint": _checkpoint(state, event),
         "recovery": evolve(state.recovery, statement="", corrections=0, went_back=True),
-        "loop": LoopState(policy=state.loop.policy, memory=then.loop.memory, person=True),
+        "loop": LoopState(policy=state.loop.policy, memory=then.loop.memory, person=True, capped=state.loop.capped),
         "errors_in_a_row": 0,
         "responses_unread": then.responses_unread,
     }
