@@ -44,6 +44,8 @@ def _stem(word: str) -> str:
         if len(lower) - len(ending) >= 3 and lower.endswith(ending):
             lower = lower[: -len(ending)]
             break
+    if len(lower) > 3 and lower.endswith("e"):  # make, making; file, files
+        lower = lower[:-1]
     return lower[:STEM]
 
 

@@ -11,8 +11,8 @@ A policy reads a :class:`~agentlab.models.view.View` and returns content blocks 
 :class:`ScriptedReply`. It has no memory of its own, so it goes on after a crash as if nothing had happened. It may
 raise :class:`~agentlab.errors.ModelError` to play a provider that fails.
 
-Where a session stands (purpose ``statement``) and what happened so far (``summary``) is answered from the context
-itself, unless the policy says with :func:`handles` that it answers that on its own.
+Where a session stands (purpose ``statement``), what happened so far (``summary``) and whether the work is still about
+the task (``judge``) is answered from the context itself, unless the policy says with :func:`handles` that it answers that on its own.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def call(tool: str, /, **input: Any) -> dict[str, Any]:
 
 
 def handles(*purposes: str) -> Callable[[F], F]:
-    """Declare that a policy answers these purposes (``statement``, ``summary``) itself."""
+    """Declare that a policy answers these purposes (``statement``, ``summary``, ``judge``) itself."""
 
     def mark(policy: F) -> F:
         policy.handles = frozenset(purposes)  # type: ignore[attr-defined]
@@ -164,7 +164,17 @@ def summary(view: View) -> dict[str, Any]:
     return say("\n".join(lines))
 
 
-_DEFAULTS: dict[str, Callable[[View], dict[str, Any]]] = {"statement": statement, "summary": summary}
+def judgement(view: View) -> dict[str, Any]:
+    """How far the work is from the task, as one text block of JSON: the measure that the request gives."""
+    measured = (view.facts or {}).get("distance")
+    return say(canonical({"distance": 0 if measured is None else measured, "why": "by the words in common"}))
+
+
+_DEFAULTS: dict[str, Callable[[View], dict[str, Any]]] = {
+    "statement": statement,
+    "summary": summary,
+    "judge": judgement,
+}
 
 
 def _as_reply(answer: Any, name: str) -> ScriptedReply:
