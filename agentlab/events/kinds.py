@@ -57,7 +57,8 @@ _TABLE: tuple[tuple[Class, str, str, str], ...] = (
      "a model call failed"),
     ("fact", "decision", "action why last_result? alternatives?", "what was chosen, why, and what the last result said"),
     # tools and effects
-    ("fact", "tool_requested", "call_id tool input effect model_call_id? batch?", "the model asked for a tool: not sent yet"),
+    ("fact", "tool_requested", "call_id tool input effect model_call_id? batch? stateful_read? volatile?",
+     "the model asked for a tool: not sent yet"),
     ("intent", "tool_started", "call_id tool exec_id?", "a call that is not repeatable is about to be sent"),
     ("fact", "tool_result", "call_id tool output summary? stdout? stderr? exitCode? reused? effect_of? effect_of_session?"
      " late? truncated? not_run?",

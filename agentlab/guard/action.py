@@ -50,7 +50,7 @@ def actions_from_events(events: Iterable[Any], tools: Mapping[str, Any] | None =
     group, spoken = "", False
     for event in events:
         call_id = event.payload.get("call_id") if event.payload else None
-        spoken = spoken or event.type in _PERSON
+        spoken = spoken or event.type in _PERSON or _forgiven(event)
         if event.type == "tool_requested":
             # Requests with no result between them were made by one answer of the model.
             group = group or str(event.seq)
@@ -59,10 +59,18 @@ def actions_from_events(events: Iterable[Any], tools: Mapping[str, Any] | None =
             group = ""
             if call_id in asked:
                 request, batch = asked.pop(call_id)
+                if request.payload.get("effect") == "builtin" or event.payload.get("reused"):
+                    continue  # what touches the session alone, or nothing at all, is no action
                 declared = (tools or {}).get(request.payload.get("tool", ""))
                 found.append(action_of(request, event, declared, batch=batch, after_person=spoken))
                 spoken = False
     return found
+
+
+def _forgiven(event: Any) -> bool:
+    """A return to before a repetition: what led there does not count again."""
+    recovered = event.type == "guard_verdict" and event.payload.get("action") == "recover"
+    return bool(recovered or event.type == "restored_to")
 
 
 def action_of(
@@ -84,8 +92,8 @@ def action_of(
         error_text=str(result["message"]) if failed and result.get("message") else None,
         seq=int(finished.seq),
         step=getattr(finished, "step", None),
-        stateful_read=bool(getattr(declared, "stateful_read", False)),
-        volatile=tuple(getattr(declared, "volatile", ())),
+        stateful_read=bool(getattr(declared, "stateful_read", request.get("stateful_read", False))),
+        volatile=tuple(getattr(declared, "volatile", request.get("volatile", ()))),
         batch=batch,
         after_person=after_person,
     )

@@ -21,6 +21,7 @@ from agentlab.context import (
 )
 from agentlab.context.messages import AGAIN
 from agentlab.crashpoints import CrashPoint, reach
+from agentlab.definition import Definition
 from agentlab.errors import ModelError, NoCredentials, UserError
 from agentlab.events import Draft, Fixed, FixedList, canonical, input_hash, plain
 from agentlab.harness import compacting, drifting
@@ -65,7 +66,7 @@ def perform_ask(command: AskModel, rig: Rig) -> list[Draft]:
 def build_request(rig: Rig, purpose: str) -> ModelRequest:
     """The request that the folded state implies: byte-stable fixed layer, task layer, scratch by reference."""
     definition, state = rig.run.definition, rig.state
-    system, tools = rig.fixed_layer(lambda: _fixed_layer(rig))
+    system, tools = rig.fixed_layer(lambda: fixed_layer(rig.run.definition))
     task = rig.task_layer(lambda: task_block(_task_text(rig, ())))
     if purpose in ("statement", "judge"):
         asked = statement_prompt(state) if purpose == "statement" else drifting.judge_text(rig)
@@ -123,12 +124,12 @@ def _made_to_fit(rig: Rig, tokens: int) -> Draft:
     return compacting.compaction(rig, cut) if cut is not None else compacting.too_large(rig, tokens)
 
 
-def _fixed_layer(rig: Rig) -> tuple[FixedList, FixedList]:
-    definition = rig.run.definition
+def fixed_layer(definition: Definition) -> tuple[FixedList, FixedList]:
+    """System blocks and tools of a session: role, rules, global constraints; the same bytes in every request."""
     rules = RULES_WITH_PLAN if not definition.steps else RULES
     text = fixed_text(definition.system, rules, definition.constraints)
     system = Fixed({"type": "text", "text": text, "cache_control": {"type": "ephemeral"}})
-    return FixedList([system]), FixedList(Fixed(spec.for_model()) for spec in rig.run.tools.values())
+    return FixedList([system]), FixedList(Fixed(spec.for_model()) for spec in definition.tools)
 
 
 def block_content(rig: Rig, seq: int, cap: int = WHOLE) -> list[Fixed]:
@@ -161,7 +162,10 @@ def _request_draft(
         "request_id": request_id,
         "purpose": command.purpose,
         "layers": {
-            "fixed": {"system": rig.fixed_layer(lambda: _fixed_layer(rig))[0][0].digest, "tools": len(request.tools)},
+            "fixed": {
+                "system": rig.fixed_layer(lambda: fixed_layer(rig.run.definition))[0][0].digest,
+                "tools": len(request.tools),
+            },
             "task": {
                 "digest": f"sha256:{request.messages[0]['content'][0].digest}",
                 "anchors": len(state.context.anchors),
@@ -235,6 +239,8 @@ def _requested(rig: Rig, use: Mapping[str, Any], call_id: str, where: Mapping[st
             "input": arguments,
             "effect": effect,
             "model_call_id": str(use.get("id", "")),
+            **({"stateful_read": True} if spec is not None and spec.stateful_read else {}),
+            **({"volatile": list(spec.volatile)} if spec is not None and spec.volatile else {}),
         },
         tool_name=name,
         input_hash=input_hash(name, identity),

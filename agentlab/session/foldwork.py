@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from agentlab import budget
 from agentlab.context import Block, add, response_tokens, result_tokens
 from agentlab.context.drift import COURSE_ROUNDS, extended
-from agentlab.events import Event, canonical
+from agentlab.events import Event
 from agentlab.evolve import evolve
-from agentlab.guard import Action, observe
+from agentlab.guard import action_of, observe
 from agentlab.session.foldspending import answered, called, requested, sent_again
 from agentlab.session.state import Call, LoopState, Settled, State, StepStats, operation
 
@@ -126,6 +126,8 @@ def _tool_requested(state: State, event: Event) -> Changes:
         input_hash=event.input_hash or "",
         effect=p["effect"],
         seq=event.seq,
+        stateful_read=bool(p.get("stateful_read")),
+        volatile=tuple(p.get("volatile", ())),
     )
     inherited = state.effects.inherited.get(operation(call.tool, call.input_hash))
     if inherited and call.effect == "external":  # open in a session that this one is forked from: verified first
@@ -185,7 +187,7 @@ def _answered(state: State, event: Event, kind: str) -> Changes:
         )
     counted = 0 if good else state.errors_in_a_row + 1
     return {
-        "loop": _observed(state, event, call, good) if call.effect != "builtin" and not reused else state.loop,
+        "loop": _observed(state, event, call) if call.effect != "builtin" and not reused else state.loop,
         "calls": tuple(c for c in state.calls if c.call_id != call.call_id),
         "context": add(
             state.context, Block(event.seq, kind, result_tokens(event.payload_text), state.context.round, call.call_id)
@@ -212,25 +214,19 @@ def _failures(failures: Mapping[str, int], call: Call, payload: Mapping[str, Any
     return {**failures, call.tool: failures.get(call.tool, 0) + tries}
 
 
-def _observed(state: State, event: Event, call: Call, good: bool) -> LoopState:
+class _Asked(NamedTuple):
+    """A call as the guard reads the request for it."""
+
+    payload: Mapping[str, Any]
+
+
+def _observed(state: State, event: Event, call: Call) -> LoopState:
     """The guard after one more finished call."""
     loop = state.loop
     if not loop.policy.enabled:
         return loop
-    p = event.payload
-    output = p.get("output") if good else p.get("message")
-    action = Action(
-        tool=call.tool,
-        input=call.input,
-        outcome="ok" if good else "error",
-        result_text=output if isinstance(output, str) else canonical(output),
-        error_type=event.error_type,
-        error_text=None if good else str(p.get("message", "")),
-        seq=event.seq,
-        step=state.plan.current or None,
-        batch=call.call_id.partition(".")[0],
-        after_person=loop.person,
-    )
+    asked = _Asked({"tool": call.tool, "input": call.input})
+    action = action_of(asked, event, call, batch=call.call_id.partition(".")[0], after_person=loop.person)
     memory, finding = observe(loop.memory, action, loop.policy)
     if finding is None:
         return evolve(loop, memory=memory, person=False)

@@ -44,6 +44,10 @@ class Call:
     started_ts: int = 0
     last_error: str = ""
     approved: bool = False
+    stateful_read: bool = False
+    """A read whose answer changes by itself: no sign of a loop."""
+    volatile: tuple[str, ...] = ()
+    """Names of arguments that do not tell calls apart."""
     superseded: bool = False
     """The answer that asked for it was superseded while its effect was open: no message shows it or its result."""
 
