@@ -126,7 +126,9 @@ def definition(window: int, turns: int, context: Mapping[str, Any]) -> Definitio
         constraints=CONSTRAINTS,
         steps=(StepSpec("reconcile", "Compare both sides", tool="finish", parameters={"quarter": "Q2"}),),
         tools=(*tools, *BUILTIN_TOOLS.values()),
-        limits=Limits(max_turns=turns, rounds_per_step=None, errors_in_a_row=None, context_tokens=window),
+        limits=Limits(
+            max_turns=turns, rounds_per_step=None, errors_in_a_row=None, context_tokens=window, retries={"work": 10**6}
+        ),
         policy=PolicySpec("never"),
         guard={"enabled": False},
         context=context,

@@ -14,15 +14,17 @@ from .conversations import GOAL, Talker, accepted, conversation
 STRATEGIES = ("window", "results+window+conclusions", "drop_results", "results+drop_results+window+model")
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize(("seed", "window"), [(1, 6_000), (2, 20_000)])
-def test_every_request_fits_and_holds_what_matters(strategy, seed, window):
-    watcher, world, rig = conversation(seed, window, 500, {"strategy": strategy})
+CASES = [(strategy, seed, 6_000, 150) for seed, strategy in enumerate(STRATEGIES, 1)]
+
+
+@pytest.mark.parametrize(("strategy", "seed", "window", "turns"), [*CASES, (STRATEGIES[1], 9, 20_000, 1_000)])
+def test_every_request_fits_and_holds_what_matters(strategy, seed, window, turns):
+    watcher, world, rig = conversation(seed, window, turns, {"strategy": strategy})
     events = list(world.store.open("s").replay())
     assert events[-1].payload["reason"] == "max_turns", events[-1].payload
     context = rig.state.context
     blocks = len(context.blocks) + context.dropped
-    assert watcher.requests >= 500 and blocks > 900, f"seed {seed}: only {blocks} blocks"
+    assert watcher.requests >= turns and blocks > 2 * turns, f"seed {seed}: only {blocks} blocks"
     assert len(watcher.fixed) == 1, "the fixed layer is the same bytes in every request"
     assert watcher.largest > window // 4, "a window that is never nearly used proves nothing"
     cuts = [e for e in events if e.type == "context_compacted"]

@@ -49,7 +49,7 @@ def whole_rounds(blocks, of):
     return [b.seq for b in of if b.round in kept] == [b.seq for b in blocks] and of[-1].round in kept
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(rounds, specs, st.integers(0, 60_000))
 def test_each_strategy_keeps_whole_rounds_and_never_grows(found, spec, target):
     blocks = state_of(found, spec).blocks
@@ -62,7 +62,7 @@ def test_each_strategy_keeps_whole_rounds_and_never_grows(found, spec, target):
         assert all(a == b for a, b in zip(reversed(after), reversed(blocks), strict=False) if a.round > safe)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(rounds, specs, st.integers(0, 60_000))
 def test_compaction_ends_and_fits_where_the_newest_round_allows_it(found, spec, room):
     state = state_of(found, spec)
