@@ -256,7 +256,7 @@ def _rig(
         log=log,
         blobs=store.blobs,
         recorder=recorder,
-        model=MisbehavingModel(LazyModel(run.definition, store.blobs, clock, toolhost, store.blobs.root)),
+        model=MisbehavingModel(LazyModel(run.definition, store.blobs, clock, toolhost, store.blobs.root, store)),
         sandboxes=sandboxes,
         toolhost=toolhost,
         clock=clock,
@@ -264,7 +264,7 @@ def _rig(
         execution_for=lambda invocation: execution_for(invocation, dump),
         queue=_queue(lab, log.session_id, owner, clock),
         model_named=lambda name: LazyModel(
-            with_model(run.definition, name), store.blobs, clock, toolhost, store.blobs.root
+            with_model(run.definition, name), store.blobs, clock, toolhost, store.blobs.root, store
         ),
     )
     return rig, toolhost.close

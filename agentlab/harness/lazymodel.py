@@ -10,13 +10,14 @@ from agentlab.definition import Definition
 from agentlab.errors import BadDefinition
 from agentlab.harness.deadline import model_deadline
 from agentlab.harness.hostedmodel import HostedModel
-from agentlab.ports import Blobs, Model, ModelReply, ModelRequest, ToolHost
+from agentlab.ports import Blobs, LogStore, Model, ModelReply, ModelRequest, ToolHost
 
 
 class LazyModel:
     """Stands for the model that a definition names until it is asked.
 
     With a ``toolhost`` and the folder of the blobs, code from a dump runs there; without, in this process (simulation).
+    ``store`` holds the sessions that ``recorded:…`` may name.
     """
 
     def __init__(
@@ -26,9 +27,11 @@ class LazyModel:
         clock: Clock,
         toolhost: ToolHost | None = None,
         blobs_root: str = "",
+        store: LogStore | None = None,
     ) -> None:
         self._definition, self._blobs, self._clock = definition, blobs, clock
         self._toolhost, self._blobs_root = toolhost, blobs_root
+        self._store = store
         self._model: Model | None = None
 
     @property
@@ -72,6 +75,10 @@ class LazyModel:
                 model: Model = made
                 return model
             return ScriptedModel(made, definition.model, clock=self._clock)
+        if self._store is not None and definition.model.startswith("recorded:"):
+            from agentlab.harness.recordings import recorded_model
+
+            return recorded_model(definition, self._store, self._clock)
         return resolve(
             definition.model, base_url=definition.base_url, params=definition.model_params, clock=self._clock
         )

@@ -12,13 +12,14 @@ from agentlab.errors import BadDefinition, BadSessionId, UserError
 from agentlab.events import GENESIS, Draft, canonical
 from agentlab.harness.baseline import baseline, budget_field
 from agentlab.harness.recorder import Recorder
+from agentlab.harness.recordings import is_recording, pinned
 from agentlab.harness.redact import Redactor
 from agentlab.harness.trust import signed_text
 from agentlab.models.registry import resolve as resolve_model
 from agentlab.ownership import sign
 from agentlab.policies import parse_policy
 from agentlab.policies import validate as validate_policy
-from agentlab.ports import Log
+from agentlab.ports import Log, LogStore
 from agentlab.session.state import State
 from agentlab.validating import validate
 
@@ -48,8 +49,7 @@ def accept(
     definition, dump, _ = named.define(lab.store.put_blob, model=model, **overrides)
     check_policy(definition.policy)
     validate(definition)
-    if definition.model_ref is None:
-        resolve_model(definition.model, base_url=definition.base_url, params=definition.model_params)
+    definition = with_checked_model(definition, lab.store)
     redactor = Redactor.from_environment(os.environ)
     if redactor.finds(canonical(definition.to_json())):  # before it is signed, and before a large one becomes a blob
         definition = from_json(redactor.value(definition.to_json()))
@@ -66,6 +66,20 @@ def accept(
     log = _new_log(lab, definition, session_id)
     _begin(lab, log, definition, given, redactor)
     return log, definition
+
+
+def with_checked_model(definition: Definition, store: LogStore) -> Definition:
+    """The definition with a model that there is; a recording in a file is kept in the lab.
+
+    Raises:
+        UnknownName, BadDefinition: no such model or recording, or a parameter that it does not have.
+    """
+    if definition.model_ref is not None:
+        return definition
+    if is_recording(definition.model):
+        return replace(definition, model=pinned(definition.model, store))
+    resolve_model(definition.model, base_url=definition.base_url, params=definition.model_params)
+    return definition
 
 
 def check_policy(policy: PolicySpec) -> None:

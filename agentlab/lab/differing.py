@@ -252,7 +252,7 @@ def _result(event: Event | None) -> str:
 def _outcome(a: Session, b: Session) -> dict[str, tuple[str, str]]:
     ours, theirs = a.status(), b.status()
     return {
-        "model": (a.definition.model, b.definition.model),
+        "model": (_short(a.definition.model), _short(b.definition.model)),
         "status": (ours.status, theirs.status),
         "steps done": (f"{ours.steps_done} of {ours.steps}", f"{theirs.steps_done} of {theirs.steps}"),
         "answer": (_short(a.state.plan.answer), _short(b.state.plan.answer)),

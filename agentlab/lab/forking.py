@@ -16,9 +16,9 @@ from agentlab.harness.effectindex import settled_since
 from agentlab.harness.recorder import Recorder
 from agentlab.harness.redact import Redactor
 from agentlab.harness.trust import require_trust, signed_text
-from agentlab.lab.accepting import as_stored, check_id, check_policy
+from agentlab.lab.accepting import as_stored, check_id, check_policy, with_checked_model
 from agentlab.lab.timetravel import state_at
-from agentlab.models.registry import resolve as resolve_model
+from agentlab.log.store import ParquetStore
 from agentlab.ownership import sign
 from agentlab.policies import parse_policy
 from agentlab.ports import Log, Parent
@@ -54,7 +54,7 @@ def fork(
     definition, given = definition_of(session.log, blobs, state)
     dump = require_trust(given, blobs, trust)
     redactor = Redactor.from_environment(os.environ)
-    definition = _changed(definition, lab.store.put_blob, model, policy, limits, redactor)
+    definition = _changed(definition, lab.store, model, policy, limits, redactor)
     source = {k: v for k, v in given["input"].items() if k != "signature"}
     source["signature"] = sign(signed_text(definition.to_json(), dump))
     elsewhere, note = _elsewhere(session, state, definition)
@@ -94,7 +94,7 @@ def _committed_with(log: Log, seq: int) -> list[Event]:
 
 def _changed(
     definition: Definition,
-    put_blob: Any,
+    store: ParquetStore,
     model: Any,
     policy: str | PolicySpec | None,
     limits: Mapping[str, Any] | None,
@@ -103,7 +103,7 @@ def _changed(
     if model is not None:
         from agentlab.defining import with_another_model
 
-        definition = with_another_model(definition, model, put_blob)
+        definition = with_another_model(definition, model, store.put_blob)
     if policy is not None:
         definition = replace(definition, policy=parse_policy(policy) if isinstance(policy, str) else policy)
     if limits is not None:
@@ -113,8 +113,7 @@ def _changed(
             raise BadDefinition(f"limits: {error}; see agentlab.Limits for their names") from None
     check_policy(definition.policy)
     validate(definition)
-    if definition.model_ref is None:
-        resolve_model(definition.model, base_url=definition.base_url, params=definition.model_params)
+    definition = with_checked_model(definition, store)
     if redactor.finds(canonical(definition.to_json())):
         definition = from_json(redactor.value(definition.to_json()))
     return definition

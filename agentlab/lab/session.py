@@ -13,17 +13,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentlab import process
-from agentlab.definition import Definition, PolicySpec
+from agentlab.definition import Definition, PolicySpec, with_model
 from agentlab.errors import BadDefinition, UnknownName, UserError
 from agentlab.events import Draft, Event, Head, resolve
 from agentlab.faults import Fault, Faults
 from agentlab.harness.assembly import definition_of
 from agentlab.harness.baseline import changed_sources
 from agentlab.harness.effectindex import settled_since
+from agentlab.harness.recordings import exported, recording_of
 from agentlab.harness.redact import Redactor
 from agentlab.harness.trust import require_trust
 from agentlab.harness.wake import checkpoint_state
 from agentlab.lab import forking, timetravel
+from agentlab.lab.accepting import with_checked_model
 from agentlab.lab.budgeting import SessionBudget
 from agentlab.lab.checkpoints import Checkpoint, checkpoints_of, find, picture
 from agentlab.lab.costs import CrashCost, crash_costs, total_tax
@@ -36,7 +38,6 @@ from agentlab.lab.status import Status, as_woken, never_accepted, status_of
 from agentlab.lab.timetravel import StateAt
 from agentlab.lab.verifying import verify_session
 from agentlab.log.paths import folder_name
-from agentlab.models.registry import resolve as resolve_model
 from agentlab.ports import Log
 from agentlab.sandbox.killing import kill_sandbox
 from agentlab.sandbox.snapshot import Entry, decode
@@ -225,6 +226,25 @@ class Session:
         """An event's payload with spilled values fetched."""
         return resolve(dict(event.payload), self.lab.store.blobs.get)
 
+    def export_recording(self, path: str | os.PathLike[str]) -> Path:
+        """Write the model's answers to a file that ``model="recorded:FILE.jsonl"`` replays, anywhere, without a model.
+
+        The file holds the questions too (so that one that differs can be shown) and no secret of this process's
+        environment. Name it with the ending ``.jsonl``.
+
+        Raises:
+            UserError: another ending, or the model has answered nothing yet.
+        """
+        found = Path(path)
+        if found.suffix != ".jsonl":
+            raise UserError(f"a recording is a file ending in .jsonl, not {found.name!r}")
+        answers = recording_of(self.log, self.lab.store.blobs)
+        if not answers:
+            raise UserError(f"session {self.id!r} has no answer of a model yet: there is nothing to record")
+        text = exported(answers, self.id, self.definition.task).decode()
+        found.write_text(Redactor.from_environment(os.environ).text(text), encoding="utf-8")
+        return found
+
     # --- driving ---------------------------------------------------------------------------------------------------
 
     def add_input(self, *drafts: Draft) -> tuple[Event, ...]:
@@ -325,7 +345,7 @@ class Session:
             )
         lingers = self._lingers()
         if model:
-            resolve_model(model)
+            model = with_checked_model(with_model(self.definition, model), self.lab.store).model
         if not lingers:
             self._permit(takeover, trust)
         resume: dict[str, Any] = {"id": self.lab.ids.new("i"), "mode": "run", **({"model": model} if model else {})}

@@ -1,11 +1,13 @@
 """A model that answers what it answered before: replay of a session's own log, without a key and without cost.
 
-Answers are found by the digest of the request, so a replay that is killed and woken goes on where it was; equal
-requests get their answers in the recorded order, and the last one again after that.
+Answers are found by the request, so a replay that is killed and woken goes on where it was; equal requests get their
+answers in the recorded order, and the last one again after that. Where the recording holds the request itself, the ids
+of tool calls (they count events, and another checkpoint policy counts otherwise) and the model's parameters do not matter.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -58,7 +60,7 @@ class RecordedModel:
         self._name = name
         self._positions: dict[str, list[int]] = {}
         for position, entry in enumerate(self._entries):
-            self._positions.setdefault(entry.digest, []).append(position)
+            self._positions.setdefault(_key(entry), []).append(position)
         self._served: dict[str, int] = {}
         self._next = 0
 
@@ -94,13 +96,14 @@ class RecordedModel:
             ModelError: ``bad_request`` (nothing sent) when it was not recorded; the message says what differs.
         """
         digest = request_digest(request)
-        positions = self._positions.get(digest)
-        if positions is None:
+        key = next((k for k in (replay_key(request), digest) if k in self._positions), None)
+        if key is None:
             if self._live is not None:
                 return self._live.complete(request, on_text)
             raise ModelError("bad_request", self._difference(request, digest), sent=False)
-        count = self._served.get(digest, 0)
-        self._served[digest] = count + 1
+        positions = self._positions[key]
+        count = self._served.get(key, 0)
+        self._served[key] = count + 1
         position = positions[min(count, len(positions) - 1)]
         self._next = position + 1
         reply = self._entries[position].reply
@@ -112,12 +115,12 @@ class RecordedModel:
 
     def _difference(self, request: ModelRequest, digest: str) -> str:
         head = f"{self._name}: request {self._next + 1} was not recorded ({digest[:12]}…)"
-        if self._next >= len(self._entries):
+        expected = self._expected(request)
+        if expected is None:
             return f"{head}: the recording ends after {len(self._entries)} replies; go on with a live model"
-        expected = self._entries[self._next]
         lines = [f"{head}; the recording has {expected.digest[:12]}… here"]
         if expected.request is not None:
-            lines += describe_difference(expected.request, request)
+            lines += differences(comparable(expected.request), comparable(request))
         else:
             if expected.purpose not in (None, request.purpose):
                 lines.append(f"purpose: recorded {expected.purpose}, asked {request.purpose}")
@@ -127,6 +130,44 @@ class RecordedModel:
             )
         lines.append("a tool, a parameter or a result differs; replay the same definition or allow a live model")
         return "\n  ".join(lines)
+
+    def _expected(self, request: ModelRequest) -> Recorded | None:
+        """The recorded question that ``request`` comes nearest to: the next one, or where a replay began anew the likest."""
+        if self._next or not any(entry.request for entry in self._entries):
+            return self._entries[self._next] if self._next < len(self._entries) else None
+        asked = comparable(request)
+
+        def likeness(entry: Recorded) -> tuple[bool, int, int]:
+            if entry.request is None:
+                return False, 0, 0
+            known = comparable(entry.request)["messages"]
+            alike = sum(a == b for a, b in zip(known, asked["messages"], strict=False))
+            return entry.request.purpose == request.purpose, alike, -abs(len(known) - len(asked["messages"]))
+
+        return max(self._entries, key=likeness)
+
+
+def comparable(request: ModelRequest) -> dict[str, Any]:
+    """What of a request a replay compares: all but the parameters, with calls numbered as they come."""
+    parts: dict[str, Any] = plain(request_parts(request))
+    parts.pop("params")
+    numbers: dict[str, str] = {}
+    for message in parts["messages"]:
+        content = message.get("content")
+        for block in content if isinstance(content, list) else ():
+            for name in ("id", "tool_use_id"):
+                if block.get("type") in ("tool_use", "tool_result") and name in block:
+                    block[name] = numbers.setdefault(str(block[name]), f"call {len(numbers) + 1}")
+    return parts
+
+
+def replay_key(request: ModelRequest) -> str:
+    """64 hexadecimal digits that are equal for requests that a replay takes for the same."""
+    return hashlib.sha256(canonical(comparable(request)).encode()).hexdigest()
+
+
+def _key(entry: Recorded) -> str:
+    return entry.digest if entry.request is None else replay_key(entry.request)
 
 
 def recorded_replies(events: Iterable[Event], blobs_get: Callable[[str], bytes]) -> list[Recorded]:
@@ -164,7 +205,7 @@ def _reply(event: Event, blobs_get: Callable[[str], bytes]) -> ModelReply:
             event.cache_read_tokens or 0,
             event.cache_write_tokens or 0,
         ),
-        model=served if isinstance(served, str) else event.model or "recorded",
+        model=event.model or (served if isinstance(served, str) else "recorded"),
         request_id=None,
     )
 

@@ -94,5 +94,12 @@ def _anthropic(
     return AnthropicModel(rest, api_key=api_key, base_url=base_url, options=options, clock=clock, **named)
 
 
+def _recorded(
+    rest: str, *, api_key: str | None, base_url: str | None, params: Mapping[str, Any], clock: Clock | None
+) -> Model:
+    raise BadDefinition(f"recorded:{rest} is found through the lab that holds it: give it to a task, a fork or a wake")
+
+
 register("scripted", _scripted)
+register("recorded", _recorded)
 register("anthropic", _anthropic)

@@ -95,7 +95,7 @@ class TestDifference:
         assert len(text) < 1200
 
     def test_is_short_however_much_differs(self) -> None:
-        asked = ModelRequest([], [], [{"role": "user", "content": "x" * 10_000}], params={str(n): n for n in range(50)})
+        asked = ModelRequest([], [], [{"role": "user", "content": "x" * 10_000, **{str(n): n for n in range(50)}}])
         text = self.message(self.recorded(with_request=True), asked)
         assert "more" in text and len(text) < 2000
 
