@@ -468,6 +468,43 @@ class Queue(Protocol):
         ...
 
 
+# --- the lab's budget -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """What a pool has set aside for a session, in all and per dimension; ``refused`` names the one that has too little."""
+
+    allotted: Mapping[str, int]
+    refused: str = ""
+
+
+class Pool(Protocol):
+    """A session's end of the budget that the sessions of a lab share."""
+
+    def join(self, incarnation: int, committed: Callable[[str], int]) -> Mapping[str, int] | None:
+        """Draw on the pool from now on; what is set aside already, per limited dimension. None when nothing is limited.
+
+        ``committed`` is what the session has used or reserved: what it spent before it joined is not the pool's.
+
+        Raises:
+            Fenced: a newer incarnation draws.
+            StorageFailed, LogCorrupt: the pool's log can not be used.
+        """
+        ...
+
+    def draw(self, reservation: str, incarnation: int, least: Mapping[str, int], wished: Mapping[str, int]) -> Drawn:
+        """Set aside ``least`` in all, up to ``wished`` where there is more; in every dimension or in none.
+
+        Raises as :meth:`join`.
+        """
+        ...
+
+    def give_back(self, reservation: str, incarnation: int, allotted: Mapping[str, int], *, closed: bool) -> None:
+        """Keep only ``allotted``; with ``closed`` the session draws no more. Raises as :meth:`join`."""
+        ...
+
+
 # --- supervisor ----------------------------------------------------------------------------------------------------
 
 

@@ -12,10 +12,10 @@ from agentlab.budget.pricing import cost_microusd, price_of
 from agentlab.budget.quotas import not_before, sent
 from agentlab.budget.reserving import cut, extend, known, release, reserve, settle, settled
 from agentlab.budget.starting import exhausted, forbids, share
-from agentlab.budget.state import BudgetState, from_limits
+from agentlab.budget.state import BudgetState, amount, from_limits
 
 __all__ = [
-    "COUNTS", "DIMENSIONS", "Amounts", "BudgetState", "cost_microusd", "cut", "due_alert", "estimated", "exhausted",
+    "COUNTS", "DIMENSIONS", "Amounts", "BudgetState", "amount", "cost_microusd", "cut", "due_alert", "estimated", "exhausted",
     "extend", "forbids", "from_limits", "is_count", "known", "learn", "not_before", "price_of", "release", "reserve",
     "sent", "settle", "settled", "share",
 ]  # fmt: skip

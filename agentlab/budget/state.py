@@ -59,15 +59,15 @@ class BudgetState:
 
     def used_of(self, dimension: str) -> int:
         """What is settled."""
-        return _amount(self.used, dimension)
+        return amount(self.used, dimension)
 
     def reserved_of(self, dimension: str) -> int:
         """What is set aside for what is under way."""
-        return sum(_amount(amounts, dimension) for amounts in self.reserved.values())
+        return sum(amount(amounts, dimension) for amounts in self.reserved.values())
 
     def at_risk_of(self, dimension: str) -> int:
         """What a crash hid: it may have been spent."""
-        return sum(_amount(amounts, dimension) for amounts in self.at_risk.values())
+        return sum(amount(amounts, dimension) for amounts in self.at_risk.values())
 
     def left(self, dimension: str) -> int | None:
         """What may still be committed; None when the dimension has no limit."""
@@ -75,7 +75,8 @@ class BudgetState:
         return None if limit is None else limit - self.committed(dimension)
 
 
-def _amount(amounts: Mapping[str, int], dimension: str) -> int:
+def amount(amounts: Mapping[str, int], dimension: str) -> int:
+    """What ``amounts`` hold of a dimension; all tokens together for ``tokens``."""
     if dimension == "tokens":
         return sum(amounts.get(name, 0) for name in TOKENS)
     return amounts.get(dimension, 0)

@@ -17,8 +17,17 @@ def extension(words: Sequence[str]) -> dict[str, str]:
         raise BadDefinition(
             f"budget {' '.join(words)!r}: write budget extend DIMENSION=AMOUNT, as in extend tokens=20k"
         )
+    return amounts(words[1:])
+
+
+def amounts(words: Sequence[str]) -> dict[str, str]:
+    """Dimension to amount, of words like ``tokens=20k``.
+
+    Raises:
+        BadDefinition: one is not ``DIMENSION=AMOUNT``.
+    """
     out = {}
-    for word in words[1:]:
+    for word in words:
         name, equals, amount = word.partition("=")
         if not equals or not name or not amount:
             raise BadDefinition(f"{word!r}: write DIMENSION=AMOUNT, as in tokens=20k")

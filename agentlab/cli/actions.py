@@ -101,17 +101,22 @@ def follow(session: Any, as_json: bool) -> int:
 
 def lab(options: argparse.Namespace) -> int:
     """``agentlab lab``"""
-    queue = _lab(options).queue
+    from agentlab.budget.words import amounts
+
+    chosen = _lab(options)
     if options.max_sessions is not None:
-        queue.limit(options.max_sessions or None)
-    places = queue.places()
+        chosen.queue.limit(options.max_sessions or None)
+    chosen.pool.limit(**amounts(options.limit))
+    chosen.pool.extend(**amounts(options.extend))
+    places, limit, shared = chosen.queue.places(), chosen.queue.max_sessions, chosen.pool()
     if options.json:
-        _print({"max_sessions": queue.max_sessions, "places": [place.to_json() for place in places]})
+        found = {"max_sessions": limit, "places": [place.to_json() for place in places], "pool": shared.to_json()}
+        _print(found)
         return 0
-    limit = queue.max_sessions
-    print("no limit" if limit is None else f"at most {limit} sessions at once")
+    print("no limit of sessions" if limit is None else f"at most {limit} sessions at once")
     for place in places:
         print(f"{f'place {place.place}' if place.place else 'runs':<10}{place.owner}")
+    print(shared)
     return 0
 
 

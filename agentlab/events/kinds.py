@@ -104,6 +104,9 @@ _TABLE: tuple[tuple[Class, str, str, str], ...] = (
     ("fact", "budget_settled", "reservation amounts returned?", "the actual cost of a reservation"),
     ("fact", "budget_alert", "dimension used limit threshold", "a threshold was passed"),
     ("input", "budget_extended", "id dimension limit expected_version by?", "an absolute new limit against an expected version"),
+    ("fact", "budget_allotted", "pool allotted reason reservation? before?",
+     "what the lab's pool has set aside for this session, in all; reservation is the pool's id for it"),
+    ("fact", "budget_refused", "pool dimension needed", "the lab's pool has not enough left"),
     ("input", "usage_reported", "id reservation amounts by?", "what a cut call really cost has become known"),
     # context
     ("fact", "anchor_set", "name value source", "a fact that stays visible whatever is dropped; an empty value takes it away"),
@@ -133,6 +136,13 @@ _TABLE: tuple[tuple[Class, str, str, str], ...] = (
     ("input", "note_added", "id text by?", "a remark for readers of the log"),
     # a lab's pool (in a log of its own)
     ("input", "pool_limited", "id max_sessions by?", "how many sessions the lab runs at once; none for no limit"),
+    ("input", "pool_extended", "id dimension limit expected_version by?",
+     "an absolute new limit for all sessions of the lab together, against an expected version; none takes it away"),
+    ("input", "pool_joined", "id session incarnation allotted brought",
+     "a harness draws on the pool from now on; brought is what its session spent before, which is not the pool's"),
+    ("input", "pool_drawn", "id session incarnation allotted", "more was set aside for a session: what it has now, in all"),
+    ("input", "pool_returned", "id session incarnation allotted closed reason?",
+     "what a session does not need any more was given back; closed sessions draw no more"),
     ("input", "place_asked", "id session process keeper?",
      "a session wants a place to run in; the first time draws its ticket, later ones renew who stands behind it"),
     ("input", "place_taken", "id session", "a session has a place and runs"),

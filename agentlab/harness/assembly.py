@@ -16,7 +16,7 @@ from agentlab.errors import Conflict, SessionBusy, UserError
 from agentlab.events import Draft, Event, resolve
 from agentlab.faults.arming import Arming
 from agentlab.faults.spec import fault_from_json
-from agentlab.harness import queueing
+from agentlab.harness import pooling, queueing
 from agentlab.harness.baseline import baseline, changed_sources
 from agentlab.harness.lazymodel import LazyModel
 from agentlab.harness.loop import run as run_loop
@@ -30,6 +30,7 @@ from agentlab.ids import RandomIds
 from agentlab.keeperlink import KeeperLink, KeeperSpawner
 from agentlab.log.claims import FileClaims
 from agentlab.log.store import ParquetStore
+from agentlab.pool.budget import PoolBudget
 from agentlab.pool.folder import PoolFolder
 from agentlab.pool.queue import SessionQueue
 from agentlab.ports import Blobs, Log
@@ -65,6 +66,7 @@ class Incarnation:
         """Drive the session until it rests. Between single steps the harness stays and waits for the next one."""
         while True:
             queueing.enter(self.rig)
+            pooling.enter(self.rig)
             why = run_loop(self.rig, self._before)
             queueing.leave(self.rig)
             if not (why == "paused" and self.rig.state.control.reason == "step" and self._resumed()):
@@ -263,6 +265,7 @@ def _rig(
         ids=RandomIds(),
         execution_for=lambda invocation: execution_for(invocation, dump),
         queue=_queue(lab, log.session_id, owner, clock),
+        pool=_pool(lab, log.session_id, store, clock),
         model_named=lambda name: LazyModel(
             with_model(run.definition, name), store.blobs, clock, toolhost, store.blobs.root, store
         ),
@@ -273,6 +276,11 @@ def _rig(
 def _queue(lab: Path, session_id: str, keeper: Mapping[str, Any] | None, clock: Clock) -> SessionQueue:
     ids = RandomIds()
     return SessionQueue(PoolFolder(lab, clock, ids).journal, session_id, process.identify(), keeper, clock, ids)
+
+
+def _pool(lab: Path, session_id: str, store: ParquetStore, clock: Clock) -> PoolBudget:
+    ids = RandomIds()
+    return PoolBudget(PoolFolder(lab, clock, ids).journal, session_id, ids, pooling.unused(store, clock))
 
 
 def _folder(lab: Path) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from agentlab.errors import SandboxGone
 from agentlab.events import Draft
+from agentlab.harness import pooling
 from agentlab.harness.checkpointing import snapshot_draft
 from agentlab.harness.rig import Rig
 from agentlab.session.commands import AskPerson, End, Pause
@@ -16,7 +17,9 @@ def perform_pause(command: Pause, rig: Rig) -> list[Draft]:
     payload = {"reason": command.reason}
     if command.detail:
         payload["detail"] = command.detail
-    rig.recorder.commit((Draft("session_paused", payload, step=rig.state.plan.current or None),))
+    pause = Draft("session_paused", payload, step=rig.state.plan.current or None)
+    rig.recorder.commit((*(pooling.returning(rig) if command.reason != "step" else ()), pause))
+    pooling.give_back(rig)
     rig.acknowledge()
     return []
 
@@ -30,7 +33,8 @@ def perform_ask_person(command: AskPerson, rig: Rig) -> list[Draft]:
     if command.key:
         payload["key"] = command.key
     question = Draft("question_asked", payload, step=rig.state.plan.current or None, call_id=command.call_id or None)
-    rig.recorder.commit((question,))
+    rig.recorder.commit((*pooling.returning(rig), question))
+    pooling.give_back(rig)
     return []
 
 
@@ -56,7 +60,9 @@ def perform_end(command: End, rig: Rig) -> list[Draft]:
     }
     result = {"answer": state.plan.answer, "reason": command.reason, "snapshot": state.sandbox.snapshot or None}
     payload = {"outcome": command.outcome, "result": result, "totals": totals, "steps": to_json(dict(state.plan.stats))}
-    rig.recorder.commit((Draft("session_ended", payload, attempt=state.plan.attempt),))
+    ended = Draft("session_ended", payload, attempt=state.plan.attempt)
+    rig.recorder.commit((*pooling.returning(rig), ended))
+    pooling.give_back(rig)
     if rig.sandbox is not None:
         rig.sandbox.destroy()
         rig.sandbox = None

@@ -19,6 +19,7 @@ from agentlab.ports import (
     Log,
     LogStore,
     Model,
+    Pool,
     Queue,
     Sandbox,
     Sandboxes,
@@ -46,6 +47,7 @@ class Rig:
     ids: Ids
     execution_for: Callable[[ToolInvocation], Execution]
     queue: Queue | None = None
+    pool: Pool | None = None
     on_text: Callable[[str], None] | None = None
     sandbox: Sandbox | None = None
     events: dict[int, Event] = field(default_factory=dict)

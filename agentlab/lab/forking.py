@@ -11,7 +11,7 @@ from agentlab.definition import Definition, PolicySpec, from_json
 from agentlab.errors import BadDefinition, UserError
 from agentlab.events import Draft, Event, canonical
 from agentlab.harness.assembly import definition_of
-from agentlab.harness.baseline import baseline
+from agentlab.harness.baseline import baseline, budget_field
 from agentlab.harness.effectindex import settled_since
 from agentlab.harness.recorder import Recorder
 from agentlab.harness.redact import Redactor
@@ -64,6 +64,7 @@ def fork(
         "baseline": baseline(definition),
         "input": source,
         "limits": data["limits"],
+        **budget_field(definition),
         "guard": data["guard"],
         "context": data["context"],
         "parent": {"session": session.id, "seq": state.seq, "hash": state.hash},

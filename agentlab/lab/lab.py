@@ -13,6 +13,7 @@ from agentlab.faults import Fault, Faults
 from agentlab.ids import Ids, RandomIds
 from agentlab.lab.accepting import accept
 from agentlab.lab.faulting import arm, schedule_of
+from agentlab.lab.pool import LabPool
 from agentlab.lab.queue import LabQueue
 from agentlab.lab.sealing import seal_sessions
 from agentlab.lab.session import Session
@@ -63,6 +64,7 @@ class Lab:
         self._query: Query | None = None
         self._sessions: dict[str, Session] = {}
         self.queue = LabQueue(self)
+        self.pool = LabPool(self)
         if max_sessions is not None:
             self.queue.limit(max_sessions)
 

@@ -39,7 +39,7 @@ class LabQueue:
 
     def __init__(self, lab: Lab) -> None:
         self._lab = lab
-        self._folder = PoolFolder(lab.path, lab.clock, lab.ids)
+        self.folder = PoolFolder(lab.path, lab.clock, lab.ids)
 
     @property
     def max_sessions(self) -> int | None:
@@ -58,7 +58,7 @@ class LabQueue:
         wrong = isinstance(max_sessions, bool) or not isinstance(max_sessions, int) or max_sessions < 1
         if max_sessions is not None and wrong:
             raise BadDefinition(f"max_sessions is a number of sessions from 1 on, or None, not {max_sessions!r}")
-        if max_sessions is None and self._folder.journal() is None:
+        if max_sessions is None and self.folder.journal() is None:
             return
 
         def limited(state: PoolState) -> Sequence[Draft]:
@@ -66,7 +66,7 @@ class LabQueue:
                 return ()
             return (Draft("pool_limited", {"id": self._lab.ids.new("p"), "max_sessions": max_sessions}),)
 
-        journal = self._folder.made()
+        journal = self.folder.made()
         journal.change(limited)
         # A harness looks at the limit after it is on record, and we look for harnesses after the limit is: whoever
         # comes second sees the other.
@@ -128,12 +128,12 @@ class LabQueue:
         )
 
     def _change(self, session_id: str, drafts_of: Any) -> None:
-        journal = self._folder.journal()
+        journal = self.folder.journal()
         if journal is not None:
             journal.change(drafts_of)
 
     def _state(self) -> PoolState:
-        journal = self._folder.journal()
+        journal = self.folder.journal()
         return PoolState() if journal is None else journal.look()
 
     def __repr__(self) -> str:

@@ -26,11 +26,28 @@ class Ticket:
 
 
 @dataclass(frozen=True, slots=True)
+class Account:
+    """What the pool set aside for a session, in all, with what it ``brought``: spent before it drew on the pool.
+
+    Only the harness of the newest ``incarnation`` may change it.
+    """
+
+    allotted: Mapping[str, int] = field(default_factory=dict)
+    brought: Mapping[str, int] = field(default_factory=dict)
+    incarnation: int = 0
+
+    def taken(self, dimension: str) -> int:
+        """What counts against the pool's limit."""
+        return self.allotted.get(dimension, 0) - self.brought.get(dimension, 0)
+
+
+@dataclass(frozen=True, slots=True)
 class PoolState:
     """A pool as of event ``seq`` of its log.
 
     ``max_sessions`` is None when the lab sets no limit. ``running`` are the sessions that hold a place, ``waiting``
-    the others, both by session id; the order is that of the tickets' numbers.
+    the others, both by session id; the order is that of the tickets' numbers. ``limits`` are for all sessions
+    together, ``accounts`` what is set aside for each, ``spent`` what closed accounts used.
     """
 
     seq: int = 0
@@ -38,6 +55,18 @@ class PoolState:
     max_sessions: int | None = None
     running: Mapping[str, Ticket] = field(default_factory=dict)
     waiting: Mapping[str, Ticket] = field(default_factory=dict)
+    limits: Mapping[str, int] = field(default_factory=dict)
+    versions: Mapping[str, int] = field(default_factory=dict)
+    accounts: Mapping[str, Account] = field(default_factory=dict)
+    spent: Mapping[str, int] = field(default_factory=dict)
+
+    def taken(self, dimension: str) -> int:
+        """What is spent or set aside, by all sessions together."""
+        return self.spent.get(dimension, 0) + sum(account.taken(dimension) for account in self.accounts.values())
+
+    def left(self, dimension: str) -> int:
+        """What may still be set aside of a limited dimension."""
+        return self.limits[dimension] - self.taken(dimension)
 
     def queue(self) -> list[Ticket]:
         """Who waits, first come first."""
@@ -94,8 +123,39 @@ def _left(state: PoolState, event: Event) -> dict[str, Any]:
     }
 
 
+def _extended(state: PoolState, event: Event) -> dict[str, Any]:
+    p = event.payload
+    name, version = p["dimension"], state.versions.get(p["dimension"], 0)
+    if version != p["expected_version"]:
+        return {}
+    limits = {k: v for k, v in state.limits.items() if k != name}
+    if p["limit"] is not None:
+        limits[name] = p["limit"]
+    return {"limits": limits, "versions": {**state.versions, name: version + 1}}
+
+
+def _allotted(state: PoolState, event: Event) -> dict[str, Any]:
+    p = event.payload
+    name = p["session"]
+    account = state.accounts.get(name) or Account()
+    if p["incarnation"] < account.incarnation:
+        return {}  # of a harness that is fenced; whoever appends looks first, so this is never met
+    brought = p.get("brought", account.brought)
+    account = Account(dict(p["allotted"]), dict(brought), p["incarnation"])
+    if p.get("closed"):
+        spent = dict(state.spent)
+        for dimension in account.allotted:
+            spent[dimension] = spent.get(dimension, 0) + account.taken(dimension)
+        return {"spent": spent, "accounts": {k: v for k, v in state.accounts.items() if k != name}}
+    return {"accounts": {**state.accounts, name: account}}
+
+
 HANDLERS: dict[str, Callable[[PoolState, Event], dict[str, Any]]] = {
     "pool_limited": _limited,
+    "pool_extended": _extended,
+    "pool_joined": _allotted,
+    "pool_drawn": _allotted,
+    "pool_returned": _allotted,
     "place_asked": _asked,
     "place_taken": _taken,
     "place_left": _left,

@@ -64,6 +64,15 @@ class RaiseAlert(Command):
 
 
 @dataclass(frozen=True, slots=True)
+class DrawBudget(Command):
+    """Have the lab's pool set more aside for this session: at least ``needs``, up to ``wishes``."""
+
+    io: ClassVar[bool] = True
+    needs: Mapping[str, int]
+    wishes: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class End(Command):
     """The task is over: ``completed`` or ``failed``."""
 

@@ -178,9 +178,13 @@ def _calls(state: State, run: Run) -> c.Command | None:
         tired = _tired(state, run, call, tool)
         if tired:
             return _pause(state, run, "retries", tired)
-        empty = spending.forbidden(state, spending.call_estimate(tool))
+        amounts = spending.call_estimate(tool)
+        empty = spending.forbidden(state, amounts)
         if empty:
             return _out_of_budget(state, run, empty)
+        drawing = spending.draw(state, amounts)
+        if drawing is not None:
+            return drawing
     return c.RunCall(call.call_id, call.tool, call.effect, call.tries, spending.call_not_before(state, call))
 
 
@@ -286,6 +290,9 @@ def _ask(state: State, run: Run) -> c.Command:
     empty = spending.request_forbidden(state, run.definition, estimate)
     if empty:
         return _out_of_budget(state, run, empty)
+    drawing = spending.draw(state, spending.request_bound(state, run.definition))
+    if drawing is not None:
+        return drawing
     return keeping or c.AskModel("act", spending.request_not_before(state), estimate["input_tokens"])
 
 

@@ -323,6 +323,15 @@ def _budget_settled(state: State, event: Event) -> Changes:
     return {"budget": budget.settle(state.budget, event.payload["reservation"], event.payload["amounts"])}
 
 
+def _budget_allotted(state: State, event: Event) -> Changes:
+    refused = state.budget.refused if event.payload["reason"] == "returned" else ""
+    return {"budget": evolve(state.budget, allotted=event.payload["allotted"], refused=refused)}
+
+
+def _budget_refused(state: State, event: Event) -> Changes:
+    return {"budget": evolve(state.budget, refused=event.payload["dimension"])}
+
+
 def _budget_alert(state: State, event: Event) -> Changes:
     dimension = event.payload["dimension"]
     alerted = {**state.budget.alerted, dimension: event.payload["threshold"]}
@@ -435,6 +444,7 @@ def _resume_requested(state: State, event: Event) -> Changes:
     sandbox = evolve(state.sandbox, losses=0)
     context = evolve(state.context, over=0, full="told" if state.context.full else "")
     return {
+        "budget": evolve(state.budget, refused="") if state.budget.refused else state.budget,
         "control": control,
         "context": context,
         "model": model,
@@ -555,6 +565,8 @@ HANDLERS: dict[str, Handler] = {
     "budget_reserved": _budget_reserved,
     "budget_settled": _budget_settled,
     "budget_alert": _budget_alert,
+    "budget_allotted": _budget_allotted,
+    "budget_refused": _budget_refused,
     "guard_verdict": _guard_verdict,
     "question_asked": _question_asked,
     "session_queued": _session_queued,

@@ -50,7 +50,7 @@ def fold_forked(state: State, event: Event) -> Changes:
         )
     elsewhere = p.get("effects") or {}
     notes = (*state.context.notes, p["note"]) if p.get("note") else state.context.notes
-    spent = _budget(state.budget, Limits(**p["limits"]) if "limits" in p else Limits())
+    spent = _budget(state.budget, Limits(**p["limits"]) if "limits" in p else Limits(), p.get("budget"))
     return {
         "session_id": event.session_id,
         "started_ts": event.ts,
@@ -96,10 +96,19 @@ def _effects(past: EffectsState, elsewhere: Mapping[str, Any]) -> EffectsState:
     )
 
 
-def _budget(past: BudgetState, limits: Limits) -> BudgetState:
-    """What was spent stays spent; open reservations are the parent's. Limits that a person extended stay extended."""
-    fresh = dict(budget.from_limits(limits).limits)
-    fresh.update(
-        {name: past.limits[name] for name, version in past.versions.items() if version and name in past.limits}
+def _budget(past: BudgetState, limits: Limits, spec: Mapping[str, Any] | None) -> BudgetState:
+    """What was spent stays spent; open reservations, and what a pool set aside, are the parent's.
+
+    Limits that a person extended stay extended.
+    """
+    fresh = budget.from_limits(limits, spec)
+    extended = {name: past.limits[name] for name, version in past.versions.items() if version and name in past.limits}
+    return evolve(
+        fresh,
+        used=past.used,
+        limits={**fresh.limits, **extended},
+        versions=past.versions,
+        recent=past.recent,
+        learned=past.learned,
+        unpriced=past.unpriced,
     )
-    return evolve(past, reserved={}, at_risk={}, limits=fresh)

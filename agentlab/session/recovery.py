@@ -77,6 +77,9 @@ def _statement(state: State, definition: Definition) -> c.Command:
     empty = spending.request_forbidden(state, definition, spending.request_estimate(state, definition))
     if empty:
         return c.Pause("budget", empty)
+    drawing = spending.draw(state, spending.request_bound(state, definition))
+    if drawing is not None:
+        return drawing
     return c.AskModel("statement", spending.request_not_before(state))
 
 

@@ -10,6 +10,8 @@ from agentlab.ports import Usage
 from agentlab.session import commands as c
 from agentlab.session.state import Call, State
 
+CHUNK = 8
+"""So many commands' worth is drawn from a pool at a time, where it has that much: steps rarely touch the pool."""
 UNKNOWN_PRICE = "cost_microusd: nobody knows the price of {model}; add it to budget['prices']"
 
 
@@ -44,6 +46,37 @@ def limited(state: State) -> bool:
     return bool(state.budget.limits or state.budget.allotted)
 
 
+def request_bound(state: State, definition: Definition) -> dict[str, int]:
+    """What the next model call needs at most, for a pool that must not be overdrawn: the whole cap of its output."""
+    if not state.budget.allotted:
+        return {}
+    base = request_base(state, definition)
+    amounts = request_estimate(state, definition)
+    amounts["input_tokens"] = max(base["input_tokens"], amounts["input_tokens"])
+    amounts["output_tokens"] = base["output_tokens"]
+    amounts["cache_tokens"] = amounts["input_tokens"]
+    price = budget.price_of(definition.budget.get("prices"), definition.model)
+    if price is not None:
+        dearest = max(price.get(kind, 0.0) for kind in ("input", "cache_read", "cache_write"))
+        amounts["cost_microusd"] = round(
+            amounts["input_tokens"] * dearest + amounts["output_tokens"] * price.get("output", 0.0)
+        )
+    return amounts
+
+
+def draw(state: State, amounts: Mapping[str, int]) -> c.DrawBudget | None:
+    """What the pool has to set aside before ``amounts`` may be spent; None when enough is."""
+    allotted = state.budget.allotted
+    needs, wishes = {}, {}
+    for dimension, amount in allotted.items():
+        wanted = budget.amount(amounts, dimension)
+        missing = state.budget.committed(dimension) + wanted - amount
+        if missing > 0:
+            needs[dimension] = missing
+            wishes[dimension] = missing + (CHUNK - 1) * wanted
+    return c.DrawBudget(needs, wishes) if needs else None
+
+
 def call_estimate(tool: ToolSpec) -> dict[str, int]:
     """What one call of a tool needs."""
     amounts = {"tool_calls": 1, f"tool:{tool.name}": 1}
@@ -65,6 +98,8 @@ def wall_ms(state: State) -> int:
 
 def forbidden(state: State, amounts: Mapping[str, int]) -> str:
     """Which limit forbids spending ``amounts`` more; empty when none does."""
+    if state.budget.refused:
+        return f"the lab's pool: {state.budget.refused}"
     if not state.budget.limits:
         return ""
     found = budget.exhausted(state.budget, amounts, finishing=finishing(state), wall_ms=wall_ms(state))
@@ -73,7 +108,8 @@ def forbidden(state: State, amounts: Mapping[str, int]) -> str:
 
 def request_forbidden(state: State, definition: Definition, amounts: Mapping[str, int]) -> str:
     """The same for a model call: under a limit of money its price must be known."""
-    if "cost_microusd" in state.budget.limits and "cost_microusd" not in amounts:
+    money = "cost_microusd" in state.budget.limits or "cost_microusd" in state.budget.allotted
+    if money and "cost_microusd" not in amounts:
         return UNKNOWN_PRICE.format(model=definition.model)
     return forbidden(state, amounts)
 

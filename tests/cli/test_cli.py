@@ -216,13 +216,17 @@ def test_bench_measures_what_it_says():
     assert wanted <= set(figures) and all(figures[name] > 0 for name in wanted)
 
 
-def test_the_limit_of_sessions(tmp_path):
+def test_the_limits_of_a_lab(tmp_path):
     lab = tmp_path / "lab"
     assert good("lab", "--lab", lab).startswith("no limit")
     assert good("lab", "--lab", lab, "--max-sessions", "3").startswith("at most 3 sessions at once")
-    assert json.loads(good("lab", "--lab", lab, "--json")) == {"max_sessions": 3, "places": []}
+    assert "1,000,000" in good("lab", "--lab", lab, "--limit", "tokens=1M")
+    found = json.loads(good("lab", "--lab", lab, "--extend", "tokens=20k", "--json"))
+    assert found["max_sessions"] == 3 and found["places"] == []
+    assert found["pool"]["rows"][0] | {"limit": 1_020_000, "left": 1_020_000} == found["pool"]["rows"][0]
     assert Lab(lab).queue.max_sessions == 3
     assert "--max-sessions" in refused("lab", "--lab", lab, "--max-sessions", "0")
+    assert "share no limit" in refused("lab", "--lab", lab, "--extend", "steps=1")
 
 
 def test_the_budget_is_read_and_extended(tmp_path):

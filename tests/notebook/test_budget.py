@@ -31,3 +31,12 @@ def test_budget_is_shown_extended_and_the_session_goes_on(here):
             agent(wrong)
     with pytest.raises(UserError, match="has ended"):
         agent("budget extend calls=1")
+
+
+def test_a_budget_that_all_sessions_share():
+    agent("lab lab")
+    assert "share no budget" in str(agent("budget --lab"))
+    assert "1,000,000" in str(agent("budget --lab limit tokens=1M"))
+    view = agent("budget --lab extend tokens=20k")
+    assert view.report.row("tokens").limit == 1_020_000 and "1,020,000" in view.html()
+    assert al.Lab("lab").pool().row("tokens").left == 1_020_000

@@ -6,8 +6,10 @@ import argparse
 from dataclasses import dataclass
 
 from agentlab.budget.report import HEADS, BudgetReport
-from agentlab.budget.words import extension
+from agentlab.budget.words import amounts, extension
 from agentlab.lab import Session
+from agentlab.lab.pool import HEADS as POOL_HEADS
+from agentlab.lab.pool import PoolReport
 from agentlab.notebook.display import Shown, card, columns, commands_html, commands_text, joined, mode, paragraph, table
 from agentlab.notebook.registry import Request, verb
 from agentlab.notebook.results import RunResult, next_commands
@@ -54,17 +56,50 @@ class BudgetView(Shown):
         return card(title, table(HEADS, self._rows()), *remarks, commands_html(self.commands))
 
 
+@dataclass(frozen=True, repr=False)
+class PoolView(Shown):
+    """The budget that the sessions of a lab share."""
+
+    report: PoolReport
+
+    def text(self) -> str:
+        """The shared budget as text."""
+        return str(self.report)
+
+    def html(self) -> str:
+        """The shared budget as an HTML table."""
+        if not self.report.rows:
+            return card("shared budget of the lab", paragraph(str(self.report)))
+        remarks = [paragraph(remark, quiet=True) for remark in self.report.remarks()]
+        return card("shared budget of the lab", table(POOL_HEADS, self.report.table()), *remarks)
+
+
+def _shared(request: Request) -> PoolView:
+    """What all sessions of the lab share: shown, limited or extended."""
+    pool, words = request.place.lab.pool, request.options.words
+    if words and words[0] == "limit":
+        pool.limit(**amounts(words[1:]))
+    elif words:
+        pool.extend(**extension(words))
+    return PoolView(pool())
+
+
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "words", nargs="*", metavar="extend DIMENSION=AMOUNT", help="give limits more: tokens=20k cost=2.50"
     )
     parser.add_argument("--session", metavar="ID", help="a session's id; the one in hand without it")
+    parser.add_argument(
+        "--lab", action="store_true", help="what all sessions share: --lab limit tokens=1M, --lab extend …"
+    )
     parser.add_argument("--stay", action="store_true", help="after an extension: do not go on by itself")
 
 
 @verb("budget", "used, reserved, at risk, left, forecast", "%agent budget extend tokens=20k", _arguments)
-def budget(request: Request) -> BudgetView | RunResult:
+def budget(request: Request) -> BudgetView | PoolView | RunResult:
     """Show the budget, or give it more: a session that paused for its budget then goes on where it was."""
+    if request.options.lab:
+        return _shared(request)
     session = request.place.session(request.options.session)
     if not request.options.words:
         return BudgetView.of(session)
