@@ -3,11 +3,12 @@
 Everything is decided by seeds. Importing this package loads no optional package; numpy comes with the first bootstrap.
 """
 
+from agentlab.experiments.costs import Costs
 from agentlab.experiments.fit import Estimate, History, dispersion, fit_cost, fit_mtbf
 from agentlab.experiments.recorded import costs_of, history_of, spans_of
 from agentlab.experiments.stats import Comparison, Recommendation, compare, recommend, runs_needed
 from agentlab.experiments.track import Span, Track
-from agentlab.experiments.whatif import Costs, Outcome, Replay, WhatIf, sweep
+from agentlab.experiments.whatif import Outcome, Replay, WhatIf, sweep
 from agentlab.failures import Bursty, CrashLoop, Deadline, Exponential, Poisson, Process, Times, Weibull
 
 __all__ = [

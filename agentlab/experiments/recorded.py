@@ -75,6 +75,8 @@ def spans_of(events: Sequence[Event]) -> list[Span]:
             event.type == "tool_result" and (event.duration_ms or 0.0) >= LARGE_RESULT_MS,
             event.type == "effect_pending",
             done and call == "sandboxed",
+            event.type == "model_response",
+            (event.cost_microusd or 0) / 1e6 if event.type == "model_response" else 0.0,
         ))  # fmt: skip
         resting = False
     return spans

@@ -15,6 +15,7 @@ from typing import Any
 
 from agentlab import interval
 from agentlab.definition import PolicySpec
+from agentlab.experiments.rates import Rate
 from agentlab.experiments.track import Track
 from agentlab.policies import DEFAULT, Facts, due, measured_cost, measured_mtbf, validate
 from agentlab.policies.triggers import deadline_margin
@@ -65,9 +66,34 @@ class Schedule:
         rest = tuple(part for part in spec.parts if part not in self._clocked)
         self._rest = Schedule(track, PolicySpec("any", parts=rest), cost_s) if self._clocked and rest else None
         self._rest_at: dict[int, int] = {}
+        self._rate = Rate(track, spec, cost_s) if Rate.fits(track, spec) else None
+        self._jumps: Jumps | None = None
+        plain = all(part.kind == "deadline" for part in self._clocked)
+        if self._rest is not None and skip and plain and spec.kind == "any":
+            self._jumps = Jumps(track, self._of_rest, cost_s)
+
+    def jump(self, since: int, clock: Clock, crash_s: float) -> tuple[int, float, int]:
+        """The furthest checkpoint that is written before the next crash and before any deadline's margin begins.
+
+        Its boundary, the wall time at which it is done, and how many checkpoints that makes; none if there is none, or where
+        the policy is no such combination.
+        """
+        if self._jumps is None or not self.skip:
+            return since, clock.start, 0
+        until = min(crash_s, *(self._begins(part.args, clock) for part in self._clocked))
+        return self._jumps.furthest(since, clock.start, until)
+
+    def _begins(self, args: Mapping[str, Any], clock: Clock) -> float:
+        """Wall time at which the margin of the next deadline begins, at the earliest."""
+        now = clock.start - clock.woken if args.get("since") == "wake" else clock.start
+        begin = self.track.facts(0, 0, self.cost_s, clock.crashes, clock.start, clock.start - clock.woken)
+        begins = deadline_begins(args, now, deadline_margin(begin, args))
+        return clock.start + (begins - now) if begins < math.inf else math.inf
 
     def following(self, since: int, clock: Clock) -> int:
         """The boundary of the checkpoint after ``since``; the end when none is due before it."""
+        if self._rate is not None and self.skip:
+            return self._rate.following(since, clock)
         track = self.track
         cost = self.cost_s if since else 0.0  # nothing is measured before the first one
         at = since + 1
@@ -110,6 +136,37 @@ class Schedule:
         return self.track.end if bound is None else bound(self.track, since, clock, begin, spec.args)
 
 
+class Jumps:
+    """Many checkpoints at once, where each is decided by the one before: powers of two of the step to the next."""
+
+    def __init__(self, track: Track, following: Callable[[int], int], cost_s: float) -> None:
+        end = track.end
+        step = [following(since) for since in range(end)] + [end]
+        # Seconds from a checkpoint's end to that of the last one before the session's end; that one writes no other.
+        self._left = [0.0] * (end + 1)
+        count = [0] * (end + 1)
+        for since in range(end - 1, -1, -1):
+            after = step[since]
+            if after < end:
+                self._left[since] = self._left[after] + track.work[after] - track.work[since] + cost_s
+                count[since] = count[after] + 1
+        self._count, self._last = count, end
+        self._powers = [[after if after < end else since for since, after in enumerate(step)]]
+        while 2 ** len(self._powers) <= end:
+            before = self._powers[-1]
+            self._powers.append([before[before[since]] for since in range(end + 1)])
+
+    def furthest(self, since: int, start_s: float, until_s: float) -> tuple[int, float, int]:
+        """The last checkpoint after ``since`` that is done before ``until_s``: boundary, wall time, number of checkpoints."""
+        left, at = self._left, since
+        room = until_s - start_s
+        for power in reversed(self._powers):
+            candidate = power[at]
+            if candidate != at and left[since] - left[candidate] < room:
+                at = candidate
+        return at, start_s + (left[since] - left[at]), self._count[since] - self._count[at]
+
+
 Bound = Callable[[Track, int, Clock, Facts, Mapping[str, Any]], int]
 
 
@@ -127,15 +184,20 @@ def _rate_bound(method: interval.Method) -> Bound:
 
 def _deadline_bound(track: Track, since: int, clock: Clock, begin: Facts, args: Mapping[str, Any]) -> int:
     start = (begin.awake_s if args.get("since") == "wake" else begin.running_s) - clock.saved_s
-    margin = deadline_margin(begin, args)
+    begins = deadline_begins(args, start, deadline_margin(begin, args))
+    if begins == math.inf:
+        return track.end
+    return track.after_work(since, max(0.0, begins - start - clock.saved_s))
+
+
+def deadline_begins(args: Mapping[str, Any], now: float, margin: float) -> float:
+    """When the margin before the next deadline begins, on the clock of ``now``; infinite when there is none any more."""
     period = args.get("period_s")
     if period is None:
-        begins = args["at_s"] - margin
-        if begins < start - 1e-9 * (1 + start):
-            return track.end
-    else:
-        begins = period * max(1, math.floor((start + margin) / period - 1e-9) + 1) - margin
-    return track.after_work(since, max(0.0, begins - start - clock.saved_s))
+        once = float(args["at_s"]) - margin
+        return math.inf if once < now - 1e-9 * (1 + now) else once
+    whole = max(1, math.floor((now + margin) / float(period) - 1e-9) + 1)
+    return float(period) * whole - margin
 
 
 def _milestone_bound(track: Track, since: int, clock: Clock, begin: Facts, args: Mapping[str, Any]) -> int:

@@ -18,7 +18,8 @@ class Span:
 
     ``checkpointable``: a checkpoint may be written right after it. ``step`` counts plan steps from 1 (0: none) and
     ``kind`` is the step's kind. ``milestone`` and ``large``: it ends a verifiable step, or a large query.
-    ``external``: it begins an external effect. ``sandboxed``: a command ran that no snapshot holds yet.
+    ``external``: it begins an external effect. ``sandboxed``: a command ran that no snapshot holds yet. ``model``: it is
+    the model's answer, which cost ``cost_usd``.
     """
 
     duration_s: float
@@ -29,6 +30,8 @@ class Span:
     large: bool = False
     external: bool = False
     sandboxed: bool = False
+    model: bool = False
+    cost_usd: float = 0.0
 
 
 class Track:
@@ -54,6 +57,8 @@ class Track:
         self.large = _counts(s.large for s in self.spans)
         self.effects = _counts(s.external for s in self.spans)
         self.commands = _counts(s.sandboxed for s in self.spans)
+        self.calls = _counts(s.model for s in self.spans)
+        self.cost_usd = list(accumulate((s.cost_usd for s in self.spans), initial=0.0))
         self.before_effects = [i for i, s in enumerate(self.spans) if s.external]
         self.confirming = [i + 1 for i, s in enumerate(self.spans) if s.kind == "confirm"]
 
@@ -87,6 +92,12 @@ class Track:
             self.effects[at] - self.effects[since],
             awake_s,
         )
+
+    @property
+    def sandboxed_share(self) -> float:
+        """Part of the useful work that sandbox commands took: what is done again when their sandbox is lost."""
+        spent = math.fsum(s.duration_s for s in self.spans if s.sandboxed)
+        return spent / self.work_s if self.work_s > 0 else 0.0
 
     def after_work(self, since: int, seconds: float) -> int:
         """The first boundary with at least ``seconds`` of work since ``since``; a rounding error early, never late."""
