@@ -47,9 +47,12 @@ _NEWEST = {
 def effects_of(events: Iterable[Event]) -> list[Effect]:
     """Every registered effect of a session, in the order of registration."""
     found: dict[str, Effect] = {}
+    results: dict[int, str] = {}
     for event in events:
         p = event.payload
-        key = str(p.get("key") or event.effect_key or "")
+        key = str(p.get("key") or event.effect_key or results.get(p.get("effect_of") or 0, ""))
+        if event.type == "tool_result" and event.effect_key:
+            results[event.seq] = event.effect_key
         known = found.get(key)
         if event.type in _NEWEST:
             state, field = _NEWEST[event.type]

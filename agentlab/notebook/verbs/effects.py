@@ -33,7 +33,8 @@ class EffectsTable(Shown):
 
     def _title(self) -> str:
         count = len(in_doubt(self.rows))
-        return f"{self.session.id}: {len(self.rows)} effects" + (f", {count} in doubt" if count else "")
+        effects = f"{len(self.rows)} effect{'' if len(self.rows) == 1 else 's'}"
+        return f"{self.session.id}: {effects}" + (f", {count} in doubt" if count else "")
 
     def text(self) -> str:
         """The effects as a text table."""
