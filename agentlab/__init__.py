@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from agentlab.faults import Fault, Faults, parse_fault
     from agentlab.lab import Lab, Session
     from agentlab.lab.differing import diff
+    from agentlab.lab.guarding import guard_findings
     from agentlab.models.scripted import ScriptedModel, call, say
     from agentlab.ports import Resources
 
@@ -62,6 +63,7 @@ _HOMES = {
     "diagnose": "agentlab.analysis",
     "effect_key": "agentlab.calling",
     "explore": "agentlab.explorer",
+    "guard_findings": "agentlab.lab.guarding",
     "fit": "agentlab.comparing",
     "frames": "agentlab.analysis",
     "panel": "agentlab.notebook.panel",
@@ -104,6 +106,7 @@ __all__ = [
     "diagnose",
     "effect_key",
     "explore",
+    "guard_findings",
     "fit",
     "frames",
     "load_ipython_extension",

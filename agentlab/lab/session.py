@@ -17,6 +17,7 @@ from agentlab.definition import Definition, PolicySpec, with_model
 from agentlab.errors import BadDefinition, UnknownName, UserError
 from agentlab.events import Draft, Event, Head, resolve
 from agentlab.faults import Fault, Faults
+from agentlab.guard import GuardPolicy
 from agentlab.harness.assembly import definition_of
 from agentlab.harness.baseline import changed_sources
 from agentlab.harness.effectindex import settled_since
@@ -28,8 +29,10 @@ from agentlab.lab import forking, timetravel
 from agentlab.lab.accepting import with_checked_model
 from agentlab.lab.budgeting import SessionBudget
 from agentlab.lab.checkpoints import Checkpoint, checkpoints_of, find, picture
+from agentlab.lab.contextual import ContextReport, context_report
 from agentlab.lab.costs import CrashCost, crash_costs, total_tax
 from agentlab.lab.faulting import FaultRow, fault_rows, inject
+from agentlab.lab.guarding import GuardReport, guard_report
 from agentlab.lab.inputs import append_input
 from agentlab.lab.locate import Located, locate
 from agentlab.lab.reader import Reader
@@ -135,6 +138,18 @@ class Session:
 
     def _queue(self) -> tuple[str, ...]:
         return self.lab.queue.evidence(self.id) if self.state.control.queued else ()
+
+    def context(self) -> ContextReport:
+        """What the model sees next, by layers; what was dropped, what is pinned, how far it drifted."""
+        return context_report(self)
+
+    def guard(self, policy: GuardPolicy | Mapping[str, Any] | None = None) -> GuardReport:
+        """What repeats in this session, with evidence, under its own policy or another one.
+
+        Raises:
+            BadDefinition: a policy with a setting that does not exist.
+        """
+        return guard_report(self, policy)
 
     def verify(self) -> Head:
         """Check every row's hash from the first on, and every blob that a row names; the verified head.
