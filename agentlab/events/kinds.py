@@ -143,6 +143,7 @@ _TABLE: tuple[tuple[Class, str, str, str], ...] = (
     ("input", "pool_drawn", "id session incarnation allotted", "more was set aside for a session: what it has now, in all"),
     ("input", "pool_returned", "id session incarnation allotted closed reason?",
      "what a session does not need any more was given back; closed sessions draw no more"),
+    ("input", "pool_summed", "id cursor cursor_hash state", "the pool's whole state as of the event before, for quick reading"),
     ("input", "place_asked", "id session process keeper?",
      "a session wants a place to run in; the first time draws its ticket, later ones renew who stands behind it"),
     ("input", "place_taken", "id session", "a session has a place and runs"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from agentlab import process
 from agentlab.clock import Clock
 from agentlab.errors import AgentlabError, Fenced
@@ -85,7 +87,9 @@ def unused(store: LogStore, clock: Clock) -> Judge:
         ended = state.control.status == "ended"
         if not ended and (not state.process or process.liveness(state.process) != "dead"):
             return None
-        return Unused(state.budget.committed, ended)
+        # A call without a result may have been sent: until it is known it counts.
+        open_calls = Counter(name for call in state.calls for name in ("tool_calls", f"tool:{call.tool}"))
+        return Unused(lambda name: state.budget.committed(name) + (0 if ended else open_calls[name]), ended)
 
     return judge
 

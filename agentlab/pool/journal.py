@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from agentlab.clock import Clock
-from agentlab.errors import Conflict, OutcomeUnknown
+from agentlab.errors import Conflict, LogError, OutcomeUnknown
 from agentlab.events import Draft, Event, Head, seal, verify_chain
 from agentlab.ids import Ids
+from agentlab.observe import log
 from agentlab.pool.state import PoolState, fold
+from agentlab.pool.summary import newest, point_at, summary
 from agentlab.ports import Log
 
-SEAL_EVERY = 256
-"""Events after which the commits of a pool are merged into a segment."""
+SUM_EVERY = 256
+"""Events after which a pool's state is written down whole and its commits are merged into a segment."""
 _RACES = 1000
 
 
@@ -29,7 +31,11 @@ class Journal:
         Raises:
             LogCorrupt: the log does not verify.
         """
-        self._take(self._log.replay(1) if not self._state.seq else self._log.poll(self._state.seq))
+        if not self._state.seq:
+            self._state = newest(self._log)
+            self._take(self._log.replay(self._state.seq + 1))
+        else:
+            self._take(self._log.poll(self._state.seq))
         return self._state
 
     def change(self, drafts_of: Callable[[PoolState], Sequence[Draft]]) -> PoolState:
@@ -46,20 +52,34 @@ class Journal:
             drafts = drafts_of(state)
             if not drafts:
                 return state
-            events = seal(
-                drafts,
-                Head(state.seq, state.hash),
-                session_id=self._log.session_id,
-                incarnation=0,
-                commit_id=self._ids.new("k"),
-                now_us=self._clock.now_us(),
-            )
+            events = self._sealed(drafts)
             if self._append(events):
                 self._take(events)
-                if self._state.seq // SEAL_EVERY > state.seq // SEAL_EVERY:
-                    self._log.seal()
+                if self._state.seq // SUM_EVERY > state.seq // SUM_EVERY:
+                    self._sum_up()
                 return self._state
         raise Conflict(self._log.session_id, self._state.seq + 1)
+
+    def _sum_up(self) -> None:
+        """Write down the whole state and merge the commits: nobody has to read what is before it."""
+        try:
+            events = self._sealed((summary(self._state, self._ids.new("p")),))
+            if self._append(events):
+                self._take(events)
+                point_at(self._log, events[0])
+            self._log.seal()
+        except LogError:  # what was to be changed is changed, and the log says all of it as it is
+            log.warning("the pool %s could not be summed up now", self._log.session_id, exc_info=True)
+
+    def _sealed(self, drafts: Sequence[Draft]) -> tuple[Event, ...]:
+        return seal(
+            drafts,
+            Head(self._state.seq, self._state.hash),
+            session_id=self._log.session_id,
+            incarnation=0,
+            commit_id=self._ids.new("k"),
+            now_us=self._clock.now_us(),
+        )
 
     def _append(self, events: Sequence[Event]) -> bool:
         first = events[0].seq

@@ -150,8 +150,13 @@ def _allotted(state: PoolState, event: Event) -> dict[str, Any]:
     return {"accounts": {**state.accounts, name: account}}
 
 
+def _summed(state: PoolState, event: Event) -> dict[str, Any]:
+    return {}  # it says what the events before it said
+
+
 HANDLERS: dict[str, Callable[[PoolState, Event], dict[str, Any]]] = {
     "pool_limited": _limited,
+    "pool_summed": _summed,
     "pool_extended": _extended,
     "pool_joined": _allotted,
     "pool_drawn": _allotted,

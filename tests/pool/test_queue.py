@@ -10,13 +10,20 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from agentlab import crashpoints
 from agentlab.clock import ManualClock, SystemClock
 from agentlab.events import Draft
+from agentlab.harness import queueing
+from agentlab.harness.loop import run as run_loop
+from agentlab.harness.wake import load
 from agentlab.ids import CountedIds, RandomIds
 from agentlab.log.memory import MemoryLog
 from agentlab.pool.folder import PoolFolder
 from agentlab.pool.journal import Journal
 from agentlab.pool.queue import GRACE_S, Owners, SessionQueue
+from agentlab.pool.state import PoolState, fold
+from tests.harness.test_simulated_crashes import die_at, visits_of
+from tests.harness.worlds import Outside, task, world
 
 SESSIONS = st.sampled_from(["a", "b", "c", "d"])
 
@@ -166,13 +173,89 @@ def test_processes_that_ask_at_the_same_moment_get_places_and_numbers_without_a_
             racer.communicate()
 
 
-def test_the_log_is_merged_now_and_then_and_reads_the_same(tmp_path):
+def test_the_log_is_summed_up_now_and_then_and_reads_the_same(tmp_path):
     folder = PoolFolder(tmp_path, SystemClock(), RandomIds())
     limit(folder.made(), 1)
     queue = SessionQueue(folder.journal, "a", {"pid": 1}, None, SystemClock(), RandomIds())
     for _ in range(90):
         assert queue.ask() == 0
         queue.rest()
+    assert queue.ask() == 0
     assert list((tmp_path / "pools").glob("*/segments/*.parquet"))
-    again = PoolFolder(tmp_path, SystemClock(), RandomIds()).journal().look()
-    assert again == folder.journal().look() and not again.running and again.seq > 256
+    again = PoolFolder(tmp_path, SystemClock(), RandomIds()).journal()
+    assert again.look() == folder.journal().look() and list(again.look().running) == ["a"] and again.look().seq > 256
+    whole = PoolState()
+    for event in again._log.replay():
+        whole = fold(whole, event)
+    assert whole == again.look(), "from the summary and from the beginning it is the same"
+    (pointer,) = again._log.pointers()
+    assert 250 < pointer.seq < 270
+    for file in (tmp_path / "pools").glob("*/checkpoints/*"):  # a hint that is wrong is not believed
+        file.write_bytes(file.read_bytes().replace(str(pointer.seq).encode(), str(pointer.seq - 5).encode()))
+    assert PoolFolder(tmp_path, SystemClock(), RandomIds()).journal().look() == whole
+
+
+# --- real harness code in the queue, killed at every crash point --------------------------------------------------------
+
+
+def queued_world():
+    """A simulated session behind another that holds the one place, until ``free`` says that this one is gone."""
+    made, log = world(Outside()), MemoryLog("lab")
+    made.accept(task(), "s")
+    journal = Journal(log, made.clock, made.ids)
+    limit(journal, 1)
+    gone: set[int] = set()
+    owners = Owners(made.clock, lambda record: "dead" if record["pid"] in gone else "alive", lambda pid: False)
+    assert SessionQueue(lambda: journal, "holder", {"pid": 1}, None, made.clock, made.ids, owners).ask() == 0
+
+    def run(pid: int, patience_s: float) -> str:
+        """One incarnation; the holder leaves after it has waited so long."""
+        if load(made.store.open("s"), made.store.blobs).state.control.status == "ended":
+            return "ended"
+        rig = made.wake("s")
+        rig.queue = SessionQueue(
+            lambda: Journal(log, made.clock, made.ids), "s", {"pid": pid}, None, made.clock, made.ids, owners
+        )
+        began = made.clock.monotonic()
+        sleep = made.clock.sleep
+
+        def slept(seconds: float) -> None:
+            sleep(seconds)
+            if made.clock.monotonic() - began > patience_s:
+                gone.add(1)
+
+        made.clock.sleep = slept
+        queueing.enter(rig)
+        why = run_loop(rig)
+        queueing.leave(rig)
+        return why
+
+    return made, run, gone, journal
+
+
+def test_a_death_at_every_visit_of_every_crash_point_in_the_queue_keeps_the_place():
+    made, run, *_ = queued_world()
+    visits = visits_of(lambda: run(2, 1.0))
+    kinds = [e.type for e in made.store.open("s").replay()]
+    assert kinds.index("session_queued") < kinds.index("session_admitted") < kinds.index("attempt_started")
+    for visit in visits[:40]:  # waking, queueing, waiting, and the first steps after it
+        made, run, gone, journal = queued_world()
+        die_at(visit)
+        try:
+            run(2, 1.0)
+        except crashpoints.SimulatedDeath:
+            crashpoints.arm(None)
+            gone.add(2)
+            assert journal.look().place("s") <= 1
+            before = journal.look().waiting.get("s")
+            assert run(3, 1.0) == "ended", visit
+            if before is not None:
+                drawn = [e for e in journal._log.replay() if e.type == "place_asked" and e.payload["session"] == "s"]
+                assert drawn[0].seq == before.number, "the ticket it drew first"
+        crashpoints.arm(None)
+        events = list(made.store.open("s").replay())
+        queued = [e.seq for e in events if e.type == "session_queued"]
+        admitted = [e.seq for e in events if e.type == "session_admitted"]
+        work = next(e.seq for e in events if e.type == "attempt_started")
+        assert not queued or queued[0] < admitted[-1] < work, "nothing is done before it has a place"
+        assert not journal.look().running, "the place was given back"
