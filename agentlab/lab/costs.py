@@ -15,7 +15,8 @@ from agentlab.session.tax import Tax, tax_of
 class CrashCost:
     """One death and its recovery.
 
-    ``seconds`` from the last event before the death to the end of the recovery; ``commands_again`` recorded
+    ``seconds`` from the last event before the death to the end of the recovery (of a sandbox: from its loss until it is
+    restored or lost again; 0 when it was not needed again); ``commands_again`` recorded
     commands run again; ``model_calls`` and ``tokens`` spent on the recovery itself (statement, asking again);
     ``lost_steps`` plan steps that had to be redone. ``tax`` is all that was spent again because of it
     (:class:`agentlab.session.tax.Tax`); ``calls_repeated`` counts calls that the model made again, with equal input,
@@ -78,11 +79,9 @@ def _harness(events: Sequence[Event], index: int) -> CrashCost:
 
 
 def _sandbox(events: Sequence[Event], index: int) -> CrashCost:
-    span: list[Event] = []
-    for event in events[index:]:
-        span.append(event)
-        if event.type == "sandbox_restored":
-            break
+    # Up to its restoring, or to the next loss, which has its own row. One that is never restored was not needed again.
+    ends = (i for i, e in enumerate(events[index + 1 :], index + 1) if e.type in ("sandbox_restored", "sandbox_lost"))
+    span = events[index : next(ends, index) + 1]
     faults = [e.payload.get("point", "") for e in events[max(0, index - 12) : index] if _hit_sandbox(e)]
     start = events[index - 1] if index else events[index]
     return CrashCost(

@@ -20,8 +20,10 @@ MACROS = (
     "CREATE MACRO _int(p, path) AS TRY_CAST(json_extract_string(_clean(p), path) AS BIGINT)",
     "CREATE MACRO _bool(p, path) AS coalesce(TRY_CAST(json_extract_string(_clean(p), path) AS BOOLEAN), false)",
     "CREATE MACRO _amount(name, value) AS CASE name WHEN 'cost_microusd' THEN {'dimension': 'cost_usd', 'spent': value / 1e6}"
-    " WHEN 'active_ms' THEN {'dimension': 'active_s', 'spent': value / 1000} ELSE {'dimension': name, 'spent': value} END",
-    "CREATE MACRO _seconds(a, b) AS greatest(0, epoch_us(b) - epoch_us(a)) / 1e6",
+    " WHEN 'active_ms' THEN {'dimension': 'active_s', 'spent': value / 1000}"
+    " WHEN 'wall_ms' THEN {'dimension': 'wall_s', 'spent': value / 1000} ELSE {'dimension': name, 'spent': value} END",
+    # greatest() passes over what is missing.
+    "CREATE MACRO _seconds(a, b) AS CASE WHEN a IS NOT NULL AND b IS NOT NULL THEN greatest(0, epoch_us(b) - epoch_us(a)) / 1e6 END",
 )
 """Small helpers: a payload's value as text, JSON, integer or truth; seconds between two times;
 an amount of the budget in this package's units."""

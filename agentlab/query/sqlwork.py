@@ -24,12 +24,15 @@ spans AS (
     ASOF LEFT JOIN (FROM told WHERE type IN ('recovery_completed', 'harness_woken')) e
         ON d.session_id = e.session_id AND d.seq < e.seq
     UNION ALL
-    SELECT d.session_id, d.seq, d.ts, d.target, d.incarnation, d.payload, b.seq, d.ts, e.seq, e.ts, e.seq IS NOT NULL, 0
+    SELECT d.session_id, d.seq, d.ts, d.target, d.incarnation, d.payload, b.seq, d.ts, e.seq, e.ts,
+        e.type = 'sandbox_restored', 0
     FROM (FROM deaths WHERE target = 'sandbox') d
     ASOF LEFT JOIN seen b ON d.session_id = b.session_id AND d.seq > b.seq
-    ASOF LEFT JOIN (FROM told WHERE type = 'sandbox_restored') e ON d.session_id = e.session_id AND d.seq < e.seq
+    ASOF LEFT JOIN (FROM told WHERE type IN ('sandbox_restored', 'sandbox_lost')) e
+        ON d.session_id = e.session_id AND d.seq < e.seq
 ),
 during AS (
+    -- A sandbox that was never restored was not needed again: nothing that came later is its price.
     SELECT s.session_id, s.seq,
         count(*) FILTER (t.type = 'execution_rerun') AS commands_again,
         count(*) FILTER (t.type = 'effect_verified') AS effects_verified,
@@ -41,7 +44,8 @@ during AS (
         min(t.ts) FILTER (t.type = 'recovery_step' AND _text(t.payload, '$.step') = 'rebuild') AS rebuilt,
         min(t.ts) FILTER (t.type = 'recovery_step' AND _text(t.payload, '$.step') = 'verify') AS verified
     FROM spans s JOIN told t
-        ON t.session_id = s.session_id AND t.seq >= s.seq AND t.seq <= coalesce(s.end_seq, 9000000000000000000)
+        ON t.session_id = s.session_id AND t.seq >= s.seq 
+            AND t.seq <= coalesce(s.end_seq, CASE s.target WHEN 'sandbox' THEN s.seq ELSE 9000000000000000000 END)
     GROUP BY ALL
 ),
 faults AS (
@@ -108,9 +112,15 @@ lumps AS (
     FROM (SELECT session_id, seq, ts, payload, unnest(json_keys(_clean(payload), '$.amounts')) AS name FROM events
         WHERE type = 'budget_settled')
 ),
-spends AS (
-    SELECT session_id, seq, ts, part.dimension AS dimension, sum(part.spent) AS spent FROM lumps
-    WHERE part.spent <> 0 GROUP BY ALL
+derived AS (
+    SELECT session_id, seq, ts, {'dimension': 'tokens', 'spent': (coalesce(input_tokens, 0) + coalesce(output_tokens, 0)
+        + coalesce(cache_read_tokens, 0) + coalesce(cache_write_tokens, 0))::DOUBLE} AS part
+    FROM events WHERE type = 'model_response'
+    UNION ALL
+    SELECT session_id, seq, ts, {'dimension': 'wall_s', 'spent':
+        _seconds(lag(ts) OVER (PARTITION BY session_id ORDER BY seq), ts)}
+    FROM events WHERE type IN ('session_started', 'harness_woken', 'model_response', 'tool_result', 'tool_error',
+        'session_paused', 'session_ended')
 ),
 named AS (
     SELECT session_id, seq, _amount(name, TRY_CAST(_text(payload, concat('$.limits."', name, '"')) AS DOUBLE)) AS part
@@ -129,6 +139,12 @@ named AS (
 ),
 limits AS (
     SELECT session_id, seq, part.dimension AS dimension, part.spent AS "limit" FROM named WHERE part.spent IS NOT NULL
+),
+spends AS (
+    SELECT session_id, seq, ts, part.dimension AS dimension, sum(part.spent) AS spent FROM (
+        FROM lumps UNION ALL
+        FROM derived d SEMI JOIN limits l ON d.session_id = l.session_id AND d.part.dimension = l.dimension)
+    WHERE part.spent <> 0 GROUP BY ALL
 )
 SELECT s.session_id, s.seq, s.ts, s.dimension, s.spent,
     sum(s.spent) OVER (PARTITION BY s.session_id, s.dimension ORDER BY s.seq) AS used, l."limit"
@@ -148,6 +164,8 @@ WITH one AS (
         max(seq) FILTER (type IN ('user_reply', 'approval_given', 'approval_denied', 'effect_settled')) AS replied,
         max(seq) FILTER (type = 'session_paused') AS paused,
         max(seq) FILTER (type = 'resume_requested') AS resumed,
+        max(seq) FILTER (type = 'session_queued') AS queued,
+        max(seq) FILTER (type IN ('session_admitted', 'harness_woken')) AS admitted,
         arg_min(model, seq) AS asked_model,
         count(*) FILTER (type = 'model_response') AS model_calls,
         count(*) FILTER (type = 'model_response' AND contains(payload, '"purpose":"act"')) AS turns,
@@ -169,7 +187,8 @@ WITH one AS (
 ),
 judged AS (
     SELECT *, CASE WHEN finished IS NOT NULL THEN 'ended' WHEN asked > coalesce(replied, 0) THEN 'waiting'
-        WHEN paused > coalesce(resumed, 0) THEN 'paused' WHEN incarnations > 0 THEN 'running' ELSE 'new' END AS status
+        WHEN paused > coalesce(resumed, 0) THEN 'paused' WHEN queued > coalesce(admitted, 0) THEN 'queued'
+        WHEN incarnations > 0 THEN 'running' ELSE 'new' END AS status
     FROM one
 )
 SELECT session_id, coalesce(_text(began, '$.input.task'), _text(began, '$.definition.task')) AS task,

@@ -172,8 +172,8 @@ recoveries: one death of a harness or sandbox, and what it cost
     cause text fault point when injected, else the recorded reason
     injected bool a fault was injected for it
     at_seq int last event before it
-    end_seq int event that ends the recovery; missing while it lasts
-    completed bool the recovery came to its end; false when another death cut it
+    end_seq int event that ends the recovery; missing while it lasts, or when a lost sandbox was not needed again
+    completed bool the recovery came to its end; false when another death cut it or a lost sandbox was not needed again
     died_at time last sign of life
     seconds float from the last sign of life (sandbox: from its loss) to the end
     detect_s float until a new harness was awake
@@ -195,7 +195,7 @@ budget: one event that spent something, per dimension, with the running sum; nev
     session_id text the session
     seq int the event
     ts time when
-    dimension text input_tokens, output_tokens, cache_tokens, cost_usd, model_calls, tool_calls, active_s, steps or tool:<name>
+    dimension text tokens by kind, cost_usd, model_calls, tool_calls, active_s, steps, tool:<name>; if limited tokens, wall_s
     spent float spent by this event
     used float spent up to and with this event
     limit float limit in force; missing when there is none
@@ -228,7 +228,7 @@ sessions: one session
     session_id text the session
     task text name of the task
     model text model of the definition
-    status text new, running, paused, waiting or ended; SQL sees no processes: a crashed session reads as running
+    status text new, running, queued, paused, waiting or ended; SQL sees no processes: a crashed session reads as running
     outcome text completed, failed or cancelled; missing before the end
     reason text why it is paused or what it waits for
     events int events up to the newest commit

@@ -189,6 +189,28 @@ def test_budget_limits_can_be_extended(tmp_path: Path) -> None:
     assert found.values.tolist() == [[1, 1], [2, 5]]
 
 
+def test_limits_that_follow_from_other_amounts(tmp_path: Path) -> None:
+    story = Story(ParquetStore(tmp_path), "d", limits={"tokens": 5000, "wall_s": 60.0, "active_s": 30.0})
+    for number in range(3):
+        story.call("clean", number)
+    found = Query(ParquetStore(tmp_path)).sql(
+        'SELECT dimension, max(used) AS used, max("limit") AS l FROM budget GROUP BY 1'
+    )
+    by = found.set_index("dimension")
+    said = [e for e in story.events if e.type == "model_response"]
+    assert by.used["tokens"] == sum(e.input_tokens + e.output_tokens + e.cache_read_tokens for e in said)  # type: ignore[operator]
+    assert by.used["wall_s"] == pytest.approx((story.events[-1].ts - story.events[0].ts) / 1e6)
+    assert by.l["tokens"] == 5000 and by.l["wall_s"] == 60.0 and by.l["active_s"] == 30.0
+
+
+def test_a_session_that_waits_in_the_queue(tmp_path: Path) -> None:
+    story = Story(ParquetStore(tmp_path), "q")
+    query = Query(ParquetStore(tmp_path))
+    for kind, status in (("session_queued", "queued"), ("session_admitted", "running")):
+        story.add(Draft(kind, {"pool": "sessions", "place": 1}))
+        assert query.sql("SELECT status FROM sessions").status[0] == status
+
+
 def test_decisions_guard_sessions(told: tuple[Query, list[Event]]) -> None:
     query, events = told
     assert [r["action"] for r in only(query, "decisions")] == [
@@ -214,6 +236,12 @@ def test_a_running_session_is_there_up_to_its_newest_commit(tmp_path: Path) -> N
     (row,) = rows(query.sql("SELECT * FROM turns"))
     assert (row["ok"], row["at_risk"], row["latency_s"]) == (None, False, None)
     assert query.sql("SELECT status FROM sessions").status[0] == "running"
+    assert query.sql("SELECT count(elapsed_s) AS n FROM effects").n[0] == 0
+    story.effect("send", outcome="pending")
+    assert query.sql("SELECT elapsed_s FROM effects").elapsed_s.isna().all(), "what has no end took no time yet"
+    assert query.sql("SELECT elapsed_s FROM calls").elapsed_s.isna().all()
+    story.crash(cut=True)
+    assert query.sql("SELECT seconds FROM recoveries").seconds.isna().all()
     story.crash()
     assert query.sql("SELECT at_risk FROM turns ORDER BY seq").at_risk[0]
     story.add(Draft("session_paused", {"reason": "budget"}))
