@@ -21,15 +21,15 @@ drift: Answers drift away from the goal
     restate the task in every round
 doubled_effects: An external effect may have happened twice
     the registry of effects was not in force, or the outside can not be asked
-    analysis.effects(...) and the outside's own record
+    al.frames.effects(...) and the outside's own record
     register before the call, verify after a recovery; give the tool a verify function
 repetition: The same action again and again
     a dead loop
-    plots.loops(...), the decisions around these events
+    al.plots.loops(...), the decisions around these events
     let the guard pause, cap the rounds per step, tell the model what failed
-unlimited_calls: Tool calls have no limit while tokens have one
+unlimited_calls: Tokens are fine, calls outside are not
     outside calls cost money that no limit counts
-    analysis.calls(...) by tool, plots.burn(...)
+    al.frames.calls(...) by tool, al.plots.burn(...)
     limit tool_calls and tool_calls_by_tool
 amnesia: Amnesia after a recovery
     goal or plan were not in what was loaded
@@ -41,20 +41,32 @@ stuffed_history: The whole history is pasted back after a recovery
     goal, confirmed facts and next action; nothing else
 budget_trips: The budget trips
     limits are tight or estimates are off
-    plots.burn(...)
+    al.plots.burn(...)
     extend the dimension, or correct the estimates first
 estimates_off: Estimates of tokens are off
     the estimate of a request does not fit this model
-    tokens_estimate against input_tokens in analysis.turns(...)
+    tokens_estimate against input_tokens in al.frames.turns(...)
     raise (or lower) the safety factor of the estimate
 crowding: Sessions slow each other
     too many sessions at once
-    how many were active at these times
-    limit how many sessions run at once
+    al.plots.timeline([...]), the events session_queued
+    limit how many sessions run at once; more places if they only wait
+frequent_checkpoints: Checkpoints are too frequent for what they save
+    the policy writes one more often than crashes make worth while
+    al.plots.policies(al.compare(...).frame), duration_s in al.frames.checkpoints(...)
+    a longer interval: policy daly, or milestones; make them cheaper (scheme events or hybrid)
 failing_tool: A tool fails more often than not
     the tool or its input is broken
-    error_type and error_message in analysis.calls(...)
+    error_type and error_message in al.frames.calls(...)
     mend the tool, or tell the model how to call it
+failing_step: The step that fails most
+    its tool, its input, or what the step before left behind
+    error_message in al.frames.calls(...) at these events
+    a validator for the step before, another tool for this one, fewer retries
+slowest_step: The slowest step
+    where the time goes
+    al.plots.timeline(...), al.plots.latency(...)
+    split it, make its tool faster, or put a checkpoint after it
 """
 
 

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from agentlab.analysis.advice import ADVICE
 from agentlab.analysis.sources import Source, analysed
 
-Verdict = Literal["found", "clear", "unknown"]
-_SIGNS = {"found": "!!", "clear": "ok", "unknown": "??"}
-_WORDS = {"found": "found", "clear": "not found", "unknown": "can not be told from the log"}
-_COLOURS = {"found": "#D55E00", "clear": "#009E73", "unknown": "#666666"}
+Verdict = Literal["found", "told", "clear", "unknown"]
+_SIGNS = {"found": "!!", "told": "--", "clear": "ok", "unknown": "??"}
+_WORDS = {"found": "found", "told": "for information", "clear": "not found", "unknown": "can not be told from the log"}
+_COLOURS = {"found": "#D55E00", "told": "#0072B2", "clear": "#009E73", "unknown": "#666666"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +24,9 @@ class Evidence:
     seqs: tuple[int, ...]
     what: str
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "seqs", tuple(map(int, self.seqs)))  # numbers of a data frame are no JSON
+
     def __str__(self) -> str:
         numbers = ", ".join(map(str, self.seqs[:8])) + (" …" if len(self.seqs) > 8 else "")
         where = f"event{'s' if len(self.seqs) > 1 else ''} {numbers}" if self.seqs else "session"
@@ -31,7 +35,11 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Symptom:
-    """One symptom: *found*, *clear* (looked for and not there) or *unknown* (``missing`` says what is not recorded)."""
+    """One symptom: *found*, *told* (no fault, but worth knowing), *clear* (looked for and not there) or *unknown*.
+
+    ``missing`` says of an unknown one what is not recorded. ``cause``, ``look_at`` and ``cure`` are the likely cause, where
+    to look, and what to do.
+    """
 
     name: str
     title: str
@@ -47,12 +55,32 @@ class Symptom:
         out = [f"[{_SIGNS[self.verdict]}] {self.title}: {_WORDS[self.verdict]}"]
         if self.verdict == "unknown":
             return [*out, f"     {self.missing}"]
-        if self.verdict == "found":
+        if self.verdict in ("found", "told"):
             out += [f"     because {e}" for e in self.evidence[:6]]
             more = len(self.evidence) - 6
             out += [f"     and {more} more"] if more > 0 else []
-            out += [f"     likely cause: {self.cause}", f"     look at: {self.look_at}", f"     do: {self.cure}"]
+            if self.verdict == "found":
+                out += [f"     likely cause: {self.cause}", f"     look at: {self.look_at}", f"     do: {self.cure}"]
         return out
+
+
+def symptom(name: str, evidence: Sequence[Evidence]) -> Symptom:
+    """Found when there is evidence, else clear."""
+    title, cause, look_at, cure = ADVICE[name]
+    if not evidence:
+        return Symptom(name, title, "clear")
+    return Symptom(name, title, "found", tuple(evidence), cause, look_at, cure)
+
+
+def told(name: str, evidence: Sequence[Evidence]) -> Symptom:
+    """Nothing wrong, but worth knowing."""
+    title, cause, look_at, cure = ADVICE[name]
+    return Symptom(name, title, "told", tuple(evidence), cause, look_at, cure)
+
+
+def unknown(name: str, missing: str) -> Symptom:
+    """The log does not say."""
+    return Symptom(name, ADVICE[name].title, "unknown", missing=missing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +96,7 @@ class Diagnosis:
         return tuple(s for s in self.symptoms if s.verdict == "found")
 
     def __getitem__(self, name: str) -> Symptom:
+        """The symptom of that name (see :data:`agentlab.analysis.advice.ADVICE`); ``KeyError`` without it."""
         for symptom in self.symptoms:
             if symptom.name == name:
                 return symptom
@@ -100,7 +129,7 @@ def diagnose(x: Source, *, lab: Any = None) -> Diagnosis:
 
     found = analysed(x, lab)
     sessions = found.frame("sessions")
-    order = {"found": 0, "unknown": 1, "clear": 2}
+    order = {"found": 0, "told": 1, "unknown": 2, "clear": 3}
     if sessions.empty:
         return Diagnosis("no session", ())
     symptoms = sorted((check(found) for check in CHECKS), key=lambda s: order[s.verdict])
@@ -131,6 +160,8 @@ def _detail(symptom: Symptom) -> str:
     shown = _items(symptom.evidence[:4])
     rest = symptom.evidence[4:20]
     more = f"<details><summary>{len(symptom.evidence) - 4} more</summary>{_items(rest)}</details>" if rest else ""
+    if symptom.verdict == "told":
+        return f"{shown}{more}"
     advice = f"<i>Cause:</i> {_e(symptom.cause)}. <i>Look at:</i> {_e(symptom.look_at)}. <i>Do:</i> {_e(symptom.cure)}."
     return f"{shown}{more}<div>{advice}</div>"
 

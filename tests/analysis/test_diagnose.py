@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from agentlab import analysis
+from agentlab.analysis.symptoms.checkpoints import frequent_checkpoints
 from agentlab.events import Draft
 from agentlab.log import ParquetStore
 from tests.query.runs import short
 from tests.query.stories import Story
+
+
+class _Session:
+    def __init__(self, store: ParquetStore, session_id: str) -> None:
+        self.id, self.lab = session_id, SimpleNamespace(store=store)
 
 
 @pytest.fixture
@@ -29,7 +36,7 @@ def test_a_sound_run(store: ParquetStore) -> None:
     assert found.found == ()
     assert found["drift"].verdict == found["amnesia"].verdict == found["crowding"].verdict == "unknown"
     assert found["repetition"].verdict == found["doubled_effects"].verdict == "clear"
-    assert "drift_measured" in found["drift"].missing
+    assert "too few rounds" in found["drift"].missing
 
 
 def test_repetition_and_guard(store: ParquetStore) -> None:
@@ -65,20 +72,24 @@ def test_drift(store: ParquetStore) -> None:
 
 
 def test_calls_without_limit(store: ParquetStore) -> None:
-    Story(store, "a", limits={"input_tokens": 10_000}).call("fetch")
-    assert analysis.diagnose(store)["unlimited_calls"].verdict == "found"
+    story = Story(store, "a", limits={"input_tokens": 10_000, "tool_calls": 2})
+    for number in range(3):
+        story.call("fetch", number)
+    (said,) = analysis.diagnose(store)["unlimited_calls"].evidence
+    assert said.what == "tool_calls went over its limit here while tokens stayed under theirs"
+    assert said.seqs == (story.head.seq,)
 
 
 def test_amnesia_and_pasted_history(store: ParquetStore) -> None:
     story = Story(store, "a")
-    story.call("clean")
+    for number in range(5):
+        story.call("search", number)
     story.crash()
-    story.scratch = 3000
     story.add(Draft("statement_checked", {"passed": False, "corrections": ["x"]}))
     story.call("clean", 1)
     found = analysis.diagnose(store)
     assert "did not agree" in found["amnesia"].evidence[0].what
-    assert "grew from 800 to 3,500" in found["stuffed_history"].evidence[0].what
+    assert "held 540 estimated tokens before the death and 600 after" in found["stuffed_history"].evidence[0].what
 
 
 def test_budget(store: ParquetStore) -> None:
@@ -88,7 +99,7 @@ def test_budget(store: ParquetStore) -> None:
         story.ask(tokens=4000)
     story.add(Draft("session_paused", {"reason": "budget", "detail": "input_tokens"}))
     found = analysis.diagnose(store)
-    assert [e.what for e in found["budget_trips"].evidence][0] == "input_tokens tripped once"
+    assert found["budget_trips"].evidence[0].what.startswith("input_tokens tripped once; the model read 2.4")
     assert "over its limit" in found["budget_trips"].evidence[1].what
     assert found["estimates_off"].verdict == "found"
 
@@ -104,6 +115,34 @@ def test_sessions_that_slow_each_other(store: ParquetStore) -> None:
         alone.call("fetch", number, ms=100.0)
     symptom = analysis.diagnose(store)["crowding"]
     assert symptom.verdict == "found" and "3 s beside other sessions, 0.1 s alone" in symptom.evidence[0].what
+
+
+def test_sessions_that_wait_for_each_other(store: ParquetStore) -> None:
+    story = Story(store, "a")
+    (queued,) = story.add(Draft("session_queued", {"pool": "sessions", "place": 2}))
+    story.add(Draft("session_admitted", {"pool": "sessions", "place": 2}), after_ms=30_000.0)
+    story.call("fetch", ms=1000.0)
+    symptom = analysis.diagnose(store)["crowding"]
+    assert symptom.verdict == "found" and symptom.evidence[0].seqs == (queued.seq,)
+    assert symptom.evidence[0].what.startswith("waited 30 s of 3")
+
+
+def test_checkpoints_too_frequent(store: ParquetStore) -> None:
+    dear, cheap = Story(store, "dear"), Story(store, "cheap")
+    for story, cost in ((dear, 400.0), (cheap, 2.0)):
+        for number in range(12):
+            story.call("fetch", number, ms=1000.0)
+            story.checkpoint("every call", ms=cost)
+    symptom = frequent_checkpoints(analysis.analysed(store))
+    (said,) = symptom.evidence
+    assert said.session_id == "dear" and len(said.seqs) == 12 and "0.4 s each" in said.what
+    assert frequent_checkpoints(analysis.analysed(_Session(store, "cheap"))).verdict == "clear"
+    for _ in range(40):  # with deaths this often the same checkpoints are worth it
+        dear.crash()
+    assert frequent_checkpoints(analysis.analysed(store)).verdict == "clear"
+    few = Story(store, "few")
+    few.checkpoint()
+    assert frequent_checkpoints(analysis.analysed(_Session(store, "few"))).verdict == "unknown"
 
 
 def test_a_tool_that_fails(store: ParquetStore) -> None:
