@@ -23,7 +23,7 @@ class ContextSpec:
 
     Scratch is compacted when it holds ``max_rounds`` rounds or more than the share ``high`` of the room that the
     window leaves beside the other layers, down to the share ``low``. ``anchors`` is how many facts may be pinned;
-    ``extract`` finds some by rule. Drift is measured over ``drift_rounds`` rounds; past ``drift_threshold`` the task is
+    ``extract`` finds some by rule. Drift is measured over ``drift_rounds`` rounds (0: not at all); past ``drift_threshold`` the task is
     put on top again. ``judge`` names a model that is asked every ``judge_every`` rounds as well. A model is
     ``"session"`` (the session's own) or a model's name.
     """
@@ -85,7 +85,7 @@ def _check(spec: ContextSpec) -> None:
     for part in spec.parts:
         if part not in STRATEGY_NAMES:
             raise UnknownName("context strategy", part, STRATEGY_NAMES)
-    lowest = {"max_rounds": 2, "keep_rounds": 1, "keep_results": 0, "result_chars": 0, "anchors": 1, "drift_rounds": 1,
+    lowest = {"max_rounds": 2, "keep_rounds": 1, "keep_results": 0, "result_chars": 0, "anchors": 1, "drift_rounds": 0,
               "judge_every": 1}  # fmt: skip
     for name, least in lowest.items():
         if getattr(spec, name) < least:

@@ -20,6 +20,8 @@ JUDGE_PROMPT = (
 def measure(rig: Rig) -> float | None:
     """The distance between the task and the last rounds; None before there are any, or when there are no words."""
     context, state = rig.state.context, rig.state
+    if not context.spec.drift_rounds:
+        return None
     actions: list[Terms] = []
     numbers = {state.plan.current}
     for block in reversed(context.blocks):

@@ -212,7 +212,7 @@ def test_bench_measures_what_it_says():
     )
     assert out.returncode == 0, out.stderr
     figures = json.loads(out.stdout)
-    wanted = {"append_ratio", "step_growth", "restart_seconds", "simulated_events_per_second"}
+    wanted = {"append_ratio", "step_growth", "restart_seconds", "simulated_events_per_second", "step_overhead_ms"}
     assert wanted <= set(figures) and all(figures[name] > 0 for name in wanted)
 
 
