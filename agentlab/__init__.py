@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from agentlab.lab import Lab, Session
     from agentlab.lab.differing import diff
     from agentlab.lab.guarding import guard_findings
+    from agentlab.lab.upcasting import upcaster
     from agentlab.models.scripted import ScriptedModel, call, say
     from agentlab.ports import Resources
 
@@ -76,6 +77,7 @@ _HOMES = {
     "sweep": "agentlab.comparing",
     "task_params": "agentlab.calling",
     "tool": "agentlab.authoring",
+    "upcaster": "agentlab.lab.upcasting",
     "validator": "agentlab.authoring",
 }
 
@@ -120,6 +122,7 @@ __all__ = [
     "sweep",
     "task_params",
     "tool",
+    "upcaster",
     "unload_ipython_extension",
     "validator",
 ]

@@ -247,6 +247,7 @@ class Task:
     path); or it is a list of local paths, which keep their last name. ``model`` is a name (``claude-…``,
     ``scripted:module:function``), a function of a :class:`~agentlab.models.view.View` for a scripted model, or a model
     (a key given to a model does not travel: it is taken from the environment). ``policy`` may be said in words.
+    ``state_version`` is the version of the task's own state; see :func:`agentlab.upcaster`.
     """
 
     name: str
@@ -271,6 +272,7 @@ class Task:
     guard: Mapping[str, Any] = field(default_factory=dict)
     context: Mapping[str, Any] = field(default_factory=dict)
     budget: Mapping[str, Any] = field(default_factory=dict)
+    state_version: int = 1
 
     def define(
         self, put_blob: Callable[[bytes], str], model: Any = None, **overrides: Any

@@ -79,9 +79,17 @@ def define(task: Task, put_blob: Callable[[bytes], str], model: Any) -> tuple[De
         guard=dict(task.guard),
         context=dict(task.context),
         budget=dict(task.budget),
+        state_version=_state_version(task),
     )
     check(list(definition.refs()), data)
     return definition, data, None if data is None else sign(data)
+
+
+def _state_version(task: Task) -> int:
+    version = task.state_version
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise BadDefinition(f"task {task.name!r}: state_version is a number from 1 on, not {version!r}")
+    return version
 
 
 def _record(task: Task, name: str, cls: type[T]) -> T:

@@ -188,6 +188,8 @@ class Definition:
     guard: Mapping[str, Any] = field(default_factory=dict)
     context: Mapping[str, Any] = field(default_factory=dict)
     budget: Mapping[str, Any] = field(default_factory=dict)
+    state_version: int = 1
+    """The version of the user's own state (pinned facts, parameters of steps) that the task works with."""
     version: int = DEFINITION_VERSION
 
     def tool(self, name: str) -> ToolSpec | None:

@@ -88,6 +88,8 @@ _TABLE: tuple[tuple[Class, str, str, str], ...] = (
      "a folded state and the seq it stands for"),
     ("fact", "checkpoint_skipped", "checkpoint_seq reason", "a checkpoint did not verify at load; the one before it serves"),
     ("input", "checkpoint_requested", "id label?", "somebody asked for a checkpoint by hand"),
+    ("input", "own_state_lifted", "id from_version to_version facts steps by?",
+     "a user's own state (pinned facts, parameters of pending steps) was lifted to a newer version of it"),
     ("fact", "restored_to", "checkpoint_seq cursor superseded_from superseded_to reason state? schema_version? request_id?"
      " label? note? purified?",
      "what came after the checkpoint is superseded; state is the one to go on from"),

@@ -39,6 +39,7 @@ from agentlab.lab.reader import Reader
 from agentlab.lab.registry import Effect, effects_of
 from agentlab.lab.status import Status, as_woken, never_accepted, status_of
 from agentlab.lab.timetravel import StateAt
+from agentlab.lab.upcasting import lift
 from agentlab.lab.verifying import verify_session
 from agentlab.log.paths import folder_name
 from agentlab.ports import Log
@@ -363,6 +364,9 @@ class Session:
             model = with_checked_model(with_model(self.definition, model), self.lab.store).model
         if not lingers:
             self._permit(takeover, trust)
+            lifted = lift(self)
+            if lifted is not None:
+                self.add_input(lifted)
         resume: dict[str, Any] = {"id": self.lab.ids.new("i"), "mode": "run", **({"model": model} if model else {})}
         if tools is not None:
             resume["tools"] = self._changed_tools(tools)

@@ -19,6 +19,7 @@ from agentlab.evolve import evolve
 from agentlab.guard import GuardPolicy
 from agentlab.session.foldwork import WORK_HANDLERS
 from agentlab.session.forking import fold_forked
+from agentlab.session.ownstate import fold_lifted
 from agentlab.session.recovery import CORRECTION
 from agentlab.session.state import RECENT_STEPS, ControlState, LoopState, State
 from agentlab.session.superseding import OPEN_OUTSIDE, fold_refused, fold_requested, fold_restored
@@ -540,6 +541,7 @@ INPUTS: dict[str, Handler] = {
     "checkpoint_requested": _checkpoint_requested,
     "effect_settled": _effect_settled,
     "restore_requested": fold_requested,
+    "own_state_lifted": fold_lifted,
 }
 
 HANDLERS: dict[str, Handler] = {

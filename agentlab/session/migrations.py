@@ -46,6 +46,7 @@ ADDED_IN_2: Mapping[str, Any] = {
     "calls[].superseded": False,
     "calls[].volatile": [],
     "control.confirm": False,
+    "control.own_version": 0,
     "control.queued": 0,
     "control.queued_seq": 0,
     "context.blocks[].cap": -1,

@@ -234,6 +234,8 @@ class ControlState:
     resume_model: str = ""
     tools_allowed: tuple[str, ...] = ()
     """Callables whose source changed after the task was accepted and that somebody allowed as they are now."""
+    own_version: int = 0
+    """The version of the user's own state after a lift; 0 while it is the one that the task was accepted with."""
     confirm: bool = False
     """Somebody wants to be asked before the next recovery is over."""
     restore: tuple[str, int] | None = None

@@ -77,6 +77,8 @@ def fold_restored(state: State, event: Event) -> Changes:
     except CheckpointError as error:
         raise LogCorrupt(f"event {event.seq} (restored_to) carries a state that can not be read: {error}") from None
     context, plan = then.context, then.plan
+    if state.control.own_version != then.control.own_version:  # what was lifted since stays lifted
+        context, plan = evolve(context, anchors=state.context.anchors), evolve(plan, steps=state.plan.steps)
     if p.get("purified"):  # the way back from a loop: what led into it is not shown again
         context, plan = purified(context, bool(then.calls)), evolve(plan, rounds=0, failures={})
     notes = (*context.notes, p["note"]) if p.get("note") else context.notes
