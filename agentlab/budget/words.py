@@ -1,9 +1,13 @@
-"""Extensions as people type them: ``extend tokens=20k cost=2.50``."""
+"""Limits and extensions as people write them: ``extend tokens=20k cost=2.50``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
 
+from agentlab.budget.dimensions import DERIVED, DIMENSIONS, WORDS, amount_of
+from agentlab.definition import Limits
 from agentlab.errors import BadDefinition
 
 
@@ -32,4 +36,30 @@ def amounts(words: Sequence[str]) -> dict[str, str]:
         if not equals or not name or not amount:
             raise BadDefinition(f"{word!r}: write DIMENSION=AMOUNT, as in tokens=20k")
         out[name] = amount
+    return out
+
+
+def limits_of(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of :class:`agentlab.Limits` for limits as people write them: ``{"tokens": "20k", "cost": 2.5, "wall": "2h"}``.
+
+    Fields with numbers stay as they are; what is no dimension is left for the caller to refuse.
+
+    Raises:
+        BadDefinition: an amount that is none.
+    """
+    known = {field.name for field in fields(Limits)}
+    out: dict[str, Any] = {}
+    for name, value in changes.items():
+        dimension = WORDS.get(name, name)
+        if value is None or (name in known and not isinstance(value, str)):
+            out[name] = value
+        elif dimension.startswith("tool:"):
+            by_tool = out.setdefault("tool_calls_by_tool", {})
+            by_tool[dimension.removeprefix("tool:")] = amount_of(dimension, value)
+        elif dimension in ("wall_ms", "active_ms"):
+            out[dimension.removesuffix("ms") + "s"] = amount_of(dimension, value) / 1000
+        elif dimension in DIMENSIONS or dimension in DERIVED:
+            out[dimension] = amount_of(dimension, value)
+        else:
+            out[name] = value
     return out

@@ -41,6 +41,10 @@ def run(options: argparse.Namespace) -> int:
     for name in ("policy", "scheme", "strategy"):
         if getattr(options, name):
             overrides[name] = getattr(options, name)
+    if options.limit:
+        from agentlab.budget.words import amounts
+
+        overrides["limits"] = amounts(options.limit)
     params = {}
     for item in options.param:
         name, equals, value = item.partition("=")

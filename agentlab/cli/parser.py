@@ -82,6 +82,9 @@ def build_parser() -> argparse.ArgumentParser:
         help="model:529*3, tool(notify):lost_reply, disk:full …",
     )
     run.add_argument("--seed", type=int, help="the seed of random faults, recorded with them")
+    run.add_argument(
+        "--limit", action="append", default=[], metavar="NAME=NUMBER", help="a limit: tokens=20k, cost=2.50 …"
+    )
     run.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the task")
     wake = verb("wake", actions.wake, "take a session up again after its cursor", session=True)
     wake.add_argument("--model", help="go on under another model")

@@ -52,7 +52,8 @@ def returning(rig: Rig) -> tuple[Draft, ...]:
     budget = rig.state.budget
     if rig.pool is None or not budget.allotted:
         return ()
-    kept = {name: min(amount, budget.committed(name)) for name, amount in budget.allotted.items()}
+    # What a provider counted beyond the estimate is told too: the pool then has less left than it thought.
+    kept = {name: budget.committed(name) for name in budget.allotted}
     return () if kept == budget.allotted else (_allotted(rig, kept, "returned"),)
 
 
@@ -89,7 +90,7 @@ def unused(store: LogStore, clock: Clock) -> Judge:
             return None
         # A call without a result may have been sent: until it is known it counts.
         open_calls = Counter(name for call in state.calls for name in ("tool_calls", f"tool:{call.tool}"))
-        return Unused(lambda name: state.budget.committed(name) + (0 if ended else open_calls[name]), ended)
+        return Unused(state.budget.committed, {} if ended else open_calls, ended)
 
     return judge
 

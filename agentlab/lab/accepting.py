@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from agentlab.budget.words import limits_of
 from agentlab.definition import Definition, Limits, PolicySpec, from_json
 from agentlab.errors import BadDefinition, BadSessionId, UserError
 from agentlab.events import GENESIS, Draft, canonical
@@ -94,7 +95,7 @@ def check_policy(policy: PolicySpec) -> None:
 def _limits(task: Any, changes: Mapping[str, Any]) -> Limits:
     base = task.limits if isinstance(task.limits, Limits) else Limits(**dict(task.limits or {}))
     try:
-        return replace(base, **changes)
+        return replace(base, **limits_of(changes))
     except TypeError as error:
         raise BadDefinition(f"limits: {error}; see agentlab.Limits for their names") from None
 

@@ -13,7 +13,7 @@ MARKS = {
     "effect_in_doubt": "◍", "sandbox_ready": "□", "sandbox_attached": "□", "sandbox_lost": "✗", "sandbox_restored": "■",
     "execution_rerun": "↻", "snapshot_taken": "▣", "checkpoint_written": "◆", "recovery_started": "♻", "recovery_step": "♻",
     "statement_checked": "♻", "recovery_completed": "♻", "session_paused": "‖", "session_ended": "■", "question_asked": "?",
-    "session_queued": "…", "session_admitted": "▸",
+    "budget_alert": "!", "budget_extended": "+", "budget_refused": "!", "session_queued": "…", "session_admitted": "▸",
     "restored_to": "⟲", "restore_requested": "⟲", "restore_refused": "⟲",
 }  # fmt: skip
 """One mark for each kind that a person looks for; other kinds get a dot."""
@@ -64,6 +64,8 @@ def _other(event: Event) -> str:
         "session_paused": ("reason", "detail"), "session_ended": ("outcome",), "question_asked": ("question",),
         "task_validated": ("satisfied",), "model_error": ("kind", "will_retry"), "baseline_changed": ("fields",),
         "snapshot_taken": ("files",), "session_started": (), "plan_set": ("source",),
+        "budget_alert": ("dimension", "used", "limit"), "budget_extended": ("dimension", "limit"),
+        "budget_refused": ("dimension", "needed"), "budget_allotted": ("reason",),
         "session_queued": ("place",), "session_admitted": ("place",),
         "restored_to": ("checkpoint_seq", "label", "superseded_to"),
         "restore_requested": ("checkpoint_seq",), "restore_refused": ("reason",),

@@ -23,9 +23,11 @@ from agentlab.ports import Drawn
 
 @dataclass(frozen=True, slots=True)
 class Unused:
-    """A session that nobody drives: what it has committed per dimension, and whether it has ended for good."""
+    """A session that nobody drives: what it has committed per dimension, what calls without a result may have used,
+    and whether it has ended for good."""
 
     committed: Callable[[str], int]
+    unknown: Mapping[str, int]
     ended: bool
 
 
@@ -144,6 +146,12 @@ def _grant(state: PoolState, dimension: str, need: int, more: int) -> int | None
     return need + max(0, min(more, left // 4))
 
 
+def _kept(allotted: int, dimension: str, found: Unused) -> int:
+    """What stays set aside: all that is committed, and of what nobody knows as much as was set aside for it."""
+    committed = found.committed(dimension)
+    return max(committed, min(allotted, committed + found.unknown.get(dimension, 0)))
+
+
 def reclaims(state: PoolState, but: str, judge: Judge, ids: Ids) -> Sequence[Draft]:
     """What sessions that nobody drives have set aside and did not use, as drafts that give it back."""
     drafts = []
@@ -151,7 +159,7 @@ def reclaims(state: PoolState, but: str, judge: Judge, ids: Ids) -> Sequence[Dra
         found = judge(session_id) if session_id != but else None
         if found is None:
             continue
-        kept = {name: min(amount, found.committed(name)) for name, amount in account.allotted.items()}
+        kept = {name: _kept(amount, name, found) for name, amount in account.allotted.items()}
         if kept != account.allotted or found.ended:
             payload = {
                 "id": ids.new("p"),

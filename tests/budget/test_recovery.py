@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -16,6 +17,7 @@ from agentlab.session.state import State
 from agentlab.session.statecodec import state_from_json, to_json
 from tests.harness.test_simulated_crashes import die_at, visits_of
 from tests.harness.worlds import Outside, task, world
+from tests.harness.worlds import tools as worlds_tools
 
 PRICES = {"prices": {"scripted:small": {"input": 3.0, "output": 15.0, "cache_read": 0.3, "cache_write": 3.75}}}
 LIMITS = Limits(rounds_per_step=10, tool_calls=2, cost_microusd=200_000, tokens=60_000)
@@ -181,3 +183,13 @@ def test_wall_time_is_a_budget_that_can_be_extended():
     assert made.run("s") == "paused"
     state = load(made.store.open("s"), made.store.blobs).state
     assert state.control.reason == "budget" and state.budget.limits["wall_ms"] == 100_000
+
+
+def test_a_tool_may_carry_a_price():
+    made = world(Outside())
+    tools = tuple(replace(t, price_microusd=400) if t.name in ("add", "send") else t for t in worlds_tools())
+    prices = {"prices": {"scripted:small": {"input": 0.0, "output": 0.0, "cache_read": 0.0, "cache_write": 0.0}}}
+    made.accept(task(tools=tools, limits=Limits(rounds_per_step=10, cost_microusd=500), budget=prices), "s")
+    assert made.run("s") == "paused"
+    state = load(made.store.open("s"), made.store.blobs).state
+    assert state.budget.used["cost_microusd"] == 400 and "tool:send" not in state.budget.used, "the second is too dear"

@@ -13,7 +13,7 @@ from agentlab.budget import BudgetState, from_limits
 from agentlab.budget.dimensions import DERIVED, DIMENSIONS, amount_of, dimension_named, shown
 from agentlab.budget.estimating import BOUNDS, factor
 from agentlab.budget.state import Learned
-from agentlab.budget.words import extension
+from agentlab.budget.words import extension, limits_of
 from agentlab.definition import Limits
 from agentlab.errors import BadDefinition, UnknownName
 from agentlab.evolve import evolve
@@ -196,3 +196,11 @@ def test_extensions_as_people_type_them():
     for wrong in (["extend"], ["extent", "tokens=1"], ["extend", "tokens"], ["extend", "=5"], ["extend", "tokens="]):
         with pytest.raises(BadDefinition, match="tokens=20k"):
             extension(wrong)
+
+
+def test_limits_as_people_write_them():
+    said = {"tokens": "20k", "cost": 2.5, "wall": "2h", "active_s": 5, "tool:send": "2", "max_turns": 9, "calls": "3"}
+    limits = Limits(**limits_of(said))
+    assert (limits.tokens, limits.cost_microusd, limits.wall_s, limits.active_s) == (20_000, 2_500_000, 7200.0, 5)
+    assert (limits.tool_calls_by_tool, limits.max_turns, limits.tool_calls) == ({"send": 2}, 9, 3)
+    assert limits_of({"tokns": "20k"}) == {"tokns": "20k"}, "left for the caller to refuse"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -58,7 +60,7 @@ class Shared(RuleBasedStateMachine):
     def pool(self, name):
         def judge(other):
             dead = other in self.ended or other not in self.allotted
-            return Unused(lambda _: self.spent[other], other in self.ended) if dead else None
+            return Unused(lambda _: self.spent[other], {}, other in self.ended) if dead else None
 
         return PoolBudget(self.journal, name, self.ids, judge)
 
@@ -231,3 +233,25 @@ def resume(made):
 
     log = made.made.store.open("s")
     append_input(log, (Draft("resume_requested", {"id": made.made.ids.new("i")}),), made.made.clock, made.made.ids)
+
+
+def test_what_a_provider_counts_beyond_the_estimate_is_told_to_the_pool():
+    made = TwoWorlds(amount=20_000)
+
+    def dear(definition):
+        inner = original(definition)
+
+        class Dear:
+            name, params = inner.name, inner.params
+
+            def complete(self, request, on_text=None):
+                reply = inner.complete(request, on_text)
+                return replace(reply, usage=replace(reply.usage, input_tokens=30_000))
+
+        return Dear()
+
+    original, made.made.model_of = made.made.model_of, dear
+    assert made.run() == "paused", "the pool has no more"
+    state, pool = made.state(), made.journal().look()
+    assert pool.accounts["s"].allotted["tokens"] == state.budget.committed("tokens"), "the truth, whatever the limit"
+    assert pool.left("tokens") < 0 and state.budget.refused == "tokens"

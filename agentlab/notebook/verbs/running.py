@@ -45,7 +45,13 @@ def _start_arguments(parser: argparse.ArgumentParser) -> None:
     add("--model", metavar="NAME", help="another model: a name, or a policy defined in a cell")
     add("--policy", metavar="WHEN", help="when to write checkpoints: every=5, steps=1, seconds=30, milestones, never")
     add("--param", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the task")
-    add("--limit", action="append", default=[], metavar="NAME=NUMBER", help="a limit: max_turns=20, tool_calls=50 …")
+    add(
+        "--limit",
+        action="append",
+        default=[],
+        metavar="NAME=NUMBER",
+        help="a limit: max_turns=20, tokens=20k, cost=2.50 …",
+    )
     add("--tool", action="append", default=[], metavar="NAME", help="one more tool, defined in a cell")
     add("--tools", default="", metavar="A,B", help="several more tools, defined in cells")
     add("--scheme", choices=("hybrid", "events", "snapshot"), help="what a recovery rests on")
