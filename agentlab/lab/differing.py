@@ -134,7 +134,11 @@ def diff(a: Session, b: Session) -> Difference:
         other = theirs[index] if index < len(theirs) else (None, None)
         if one[1] != other[1]:
             first = (one[0], other[0])
-            where = tuple(differences(one[1], other[1])) if one[1] is not None and other[1] is not None else ()
+            where = (
+                tuple(differences(one[1], other[1], sides=("in a", "in b")))
+                if one[1] is not None and other[1] is not None
+                else ()
+            )
             break
     return Difference(
         a=a.id,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from agentlab.definition import Definition
 from agentlab.errors import AgentlabError, UserError
 from agentlab.events import GENESIS, Draft, Event
+from agentlab.evolve import evolve
 from agentlab.harness.restoring import checkpoint_at, superseded_by
 from agentlab.harness.wake import read_checkpoint
 from agentlab.lab.checkpoints import find
@@ -63,8 +64,9 @@ class StateAt(Rich):
 
     @property
     def next(self) -> Command:
-        """What the harness would have done next."""
-        return decide(self.state, Run.of(self.definition))
+        """What the harness would have done next; single steps are not counted."""
+        control = evolve(self.state.control, mode="run")
+        return decide(evolve(self.state, control=control), Run.of(self.definition))
 
     def head(self) -> str:
         """Which event, of how many."""
@@ -105,7 +107,7 @@ def _step(state: State) -> str:
 def _workspace(state: State) -> str:
     if not state.sandbox.snapshot:
         return f"no snapshot, {len(state.sandbox.since_snapshot)} commands so far"
-    return f"snapshot {state.sandbox.snapshot[:12]}, {len(state.sandbox.since_snapshot)} commands since"
+    return f"a snapshot, {len(state.sandbox.since_snapshot)} commands since"
 
 
 def at(session: Session, seq: int) -> StateAt:

@@ -215,37 +215,42 @@ def describe_difference(before: ModelRequest, now: ModelRequest, limit: int = 6)
     return differences(plain(request_parts(before)), plain(request_parts(now)), limit)
 
 
-def differences(before: Any, now: Any, limit: int = 6) -> list[str]:
-    """At most ``limit`` short lines, each a path where two plain values differ and both sides."""
+Sides = tuple[str, str]
+SIDES: Sides = ("recorded", "asked")
+
+
+def differences(before: Any, now: Any, limit: int = 6, sides: Sides = SIDES) -> list[str]:
+    """At most ``limit`` short lines, each a path where two plain values differ and both; ``sides`` names the two."""
     lines: list[str] = []
-    _walk("", before, now, lines)
+    _walk("", before, now, lines, sides)
     hidden = len(lines) - limit
     return [*lines[:limit], f"… and {hidden} more"] if hidden > 0 else lines
 
 
-def _walk(path: str, before: Any, now: Any, lines: list[str]) -> None:
+def _walk(path: str, before: Any, now: Any, lines: list[str], sides: Sides) -> None:
     if before == now and type(before) is type(now):
         return
+    one, other = sides
     if isinstance(before, dict) and isinstance(now, dict):
         for key in sorted(before.keys() | now.keys()):
             inner = f"{path}.{key}" if path else str(key)
             if key not in before:
-                lines.append(f"{inner}: not recorded, asked {_short(now[key])}")
+                lines.append(f"{inner}: not {one}, {other} {_short(now[key])}")
             elif key not in now:
-                lines.append(f"{inner}: recorded {_short(before[key])}, not asked")
+                lines.append(f"{inner}: {one} {_short(before[key])}, not {other}")
             else:
-                _walk(inner, before[key], now[key], lines)
+                _walk(inner, before[key], now[key], lines, sides)
     elif isinstance(before, list) and isinstance(now, list):
         if len(before) != len(now):
-            lines.append(f"{path}: recorded {len(before)} entries, asked {len(now)}")
-        for index, (one, other) in enumerate(zip(before, now, strict=False)):
-            _walk(f"{path}.{index}", one, other, lines)
+            lines.append(f"{path}: {one} {len(before)} entries, {other} {len(now)}")
+        for index, (a, b) in enumerate(zip(before, now, strict=False)):
+            _walk(f"{path}.{index}", a, b, lines, sides)
     elif isinstance(before, str) and isinstance(now, str):
         # Long texts are shown from just before the place where they part.
         start = max(0, len(os.path.commonprefix([before, now])) - 12)
-        lines.append(f"{path}: recorded {_short(before[start:])}, asked {_short(now[start:])} (from character {start})")
+        lines.append(f"{path}: {one} {_short(before[start:])}, {other} {_short(now[start:])} (from character {start})")
     else:
-        lines.append(f"{path}: recorded {_short(before)}, asked {_short(now)}")
+        lines.append(f"{path}: {one} {_short(before)}, {other} {_short(now)}")
 
 
 def _short(value: Any) -> str:

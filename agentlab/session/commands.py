@@ -19,11 +19,11 @@ class Command:
         return type(self).__name__
 
     def describe(self) -> str:
-        """One line for a person."""
+        """One line for a person, without ids that only tie it to its request."""
         shown = ", ".join(
             f"{f.name}={getattr(self, f.name)!r}"
             for f in fields(self)
-            if getattr(self, f.name) not in ("", 0, None, ())
+            if f.name != "request_id" and getattr(self, f.name) not in ("", 0, None, ())
         )
         return f"{self.name}({shown})"
 
