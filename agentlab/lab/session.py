@@ -27,10 +27,12 @@ from agentlab.harness.trust import require_trust
 from agentlab.harness.wake import checkpoint_state
 from agentlab.lab import forking, timetravel
 from agentlab.lab.accepting import with_checked_model
+from agentlab.lab.awaiting import Waiting, awaited
 from agentlab.lab.budgeting import SessionBudget
 from agentlab.lab.checkpoints import Checkpoint, checkpoints_of, find, picture
 from agentlab.lab.contextual import ContextReport, context_report
 from agentlab.lab.costs import CrashCost, crash_costs, total_tax
+from agentlab.lab.exporting import Exported, export
 from agentlab.lab.faulting import FaultRow, fault_rows, inject
 from agentlab.lab.guarding import GuardReport, guard_report
 from agentlab.lab.inputs import append_input
@@ -558,16 +560,33 @@ class Session:
 
     # --- waiting ---------------------------------------------------------------------------------------------------
 
-    def wait(
-        self, timeout_s: float | None = None, on_events: Callable[[Sequence[Event]], None] | None = None
-    ) -> Status:
-        """Wait until the session rests and its harness has left; in short waits, so that an interrupt works.
+    def wait(self, timeout_s: float | None = None, on_events: Callable[[Sequence[Event]], None] | None = None) -> Any:
+        """Wait until the session rests and its harness has left; its :class:`Status`.
+
+        A plain call blocks, in short waits, so that an interrupt works. Directly under ``await``, as in
+        ``await session.wait()``, the kernel stays free meanwhile: widgets act, where the kernel serves them during an
+        awaiting cell (ipykernel 7.4 and later; in JupyterLab from 7.0.2 on).
 
         Raises:
             TimeoutError: it does not rest within ``timeout_s`` seconds; it goes on in the background.
         """
+        if awaited(sys._getframe(1)):
+            return Waiting(self, timeout_s, on_events)
         self._await(self._rests, timeout_s, on_events)
         return self.status()
+
+    def export(
+        self, path: str | os.PathLike[str] | None = None, *, from_seq: int = 1, to_seq: int | None = None
+    ) -> Exported:
+        """Write events to a file, ``NAME.jsonl`` (one event a line, blobs fetched) or ``NAME.parquet``.
+
+        Without ``path`` it is ``<id>.jsonl`` in the working folder. The file is there whole, or not at all.
+
+        Raises:
+            BadDefinition: a name that says no known format.
+            UserError: there are no such events, or the file can not be written.
+        """
+        return export(self, path, from_seq, to_seq)
 
     def _rests(self, state: State) -> bool:
         if state.control.status in RESTING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from IPython.core.error import UsageError
@@ -37,6 +38,22 @@ class AgentMagics(Magics):
             raise UsageError(" ".join(str(error).split())) from None
 
 
+_ASKS = re.compile(r"^(?P<indent>[ \t]*)%agent[ \t]+(?P<line>(?:reply|approve|deny|run|sql)\b.*\?)[ \t]*$")
+
+
+def keep_question_marks(lines: list[str]) -> list[str]:
+    """An answer that ends in a question mark stays an answer: IPython would take ``%agent reply Which one?`` for a
+    question about *one*. Lines that ask for help on a name (``%agent?``) are left alone."""
+    return [_kept(line) for line in lines]
+
+
+def _kept(line: str) -> str:
+    found = _ASKS.match(line.rstrip("\n"))
+    if found is None:
+        return line
+    return f"{found['indent']}get_ipython().run_line_magic({_NAME!r}, {found['line']!r})\n"
+
+
 def usage() -> str:
     """The text of ``%agent?``: every verb with its example."""
     verbs = all_verbs().values()
@@ -55,6 +72,7 @@ def install(shell: Any) -> None:
     magics = AgentMagics(shell)
     shell.register_magics(magics)
     shell.configurables.append(magics)
+    shell.input_transformers_cleanup.append(keep_question_marks)
 
 
 def remove(shell: Any) -> None:
@@ -62,6 +80,8 @@ def remove(shell: Any) -> None:
     magics = _registered(shell)
     for kind in ("line", "cell"):
         shell.magics_manager.magics[kind].pop(_NAME, None)
+    if keep_question_marks in shell.input_transformers_cleanup:
+        shell.input_transformers_cleanup.remove(keep_question_marks)
     if magics in shell.configurables:
         shell.configurables.remove(magics)
 

@@ -1,152 +1,287 @@
-"""In JupyterLab, in a browser: the quickstart's run with its live view, and what it leaves.
+"""In JupyterLab, in a browser: what people do with a mouse or a keyboard, on real sessions.
 
-``AGENTLAB_SCREENSHOTS`` names a folder for pictures, to be looked at by a person.
+All tests share one JupyterLab and one browser. ``AGENTLAB_SCREENSHOTS`` names a folder for pictures, to be looked at by
+a person.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-import signal
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
-from pathlib import Path
+import re
 
 import nbformat
 import pytest
 
-from tests.notebook.conftest import processes_of, until
+from agentlab.lab import Lab
+from tests.notebook.conftest import kinds, processes_of, until
+from tests.notebook.jupyterlab import BROWSER, OPTIONS, QUICKSTART, Page, jupyterlab, write_notebook
 
 sync_api = pytest.importorskip("playwright.sync_api")
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-OPTIONS = [
-    "--no-sandbox", "--headless", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-]  # fmt: skip
-QUICKSTART = Path(__file__).resolve().parents[2] / "notebooks" / "01_quickstart.ipynb"
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
+pytestmark = [
+    pytest.mark.skipif(BROWSER is None, reason="no Chromium here: apt-get install chromium"),
+    pytest.mark.timeout(150),
+]
+BEGIN = '''
+%load_ext agentlab
+import time
+import agentlab as al
+
+@al.tool(effect="sandboxed")
+def work(n: int) -> str:
+    """Work a while."""
+    time.sleep(0.25)
+    open(f"done-{n}", "w").close()
+    return f"did {n}"
+
+def working(view):
+    n = len(view.calls("work"))
+    return al.call("work", n=n) if n < COUNT else al.say("done")
+
+job = al.Task(name="job", goal="Work.", tools=[work], model=working, policy="every=2", durability="process")
+'''
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with jupyterlab(tmp_path_factory.mktemp("jupyterlab")) as (url, root):
+        yield url, root
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=BROWSER, args=OPTIONS)
+        yield browser
+        browser.close()
 
 
 @pytest.fixture
-def server(tmp_path):
-    """JupyterLab on a free port, with settings and workspaces of its own."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    env = {**os.environ, "AGENTLAB_DISPLAY": ""}
-    env.pop("CI", None)
-    for name in (
-        "JUPYTERLAB_WORKSPACES_DIR",
-        "JUPYTERLAB_SETTINGS_DIR",
-        "JUPYTER_CONFIG_DIR",
-        "JUPYTER_RUNTIME_DIR",
-        "IPYTHONDIR",
-    ):
-        env[name] = str(tmp_path / name.lower())
-    root = tmp_path / "root"
-    root.mkdir()
-    command = [
-        sys.executable,
-        "-m",
-        "jupyterlab",
-        "--no-browser",
-        "--allow-root",
-        f"--port={port}",
-        f"--ServerApp.root_dir={root}",
-    ]
-    command += ["--IdentityProvider.token=t", "--LabApp.expose_app_in_browser=True", "--LabApp.news_url="]
-    with (tmp_path / "server.log").open("wb") as log:
-        process = subprocess.Popen(command, env=env, stdout=log, stderr=log, start_new_session=True)
-    url = f"http://127.0.0.1:{port}"
-
-    def serves() -> bool:
-        assert process.poll() is None, (tmp_path / "server.log").read_text()
-        try:
-            return bool(urllib.request.urlopen(f"{url}/api?token=t", timeout=2).status == 200)
-        except OSError:
-            return False
-
-    try:
-        until(serves, 60)
-        yield url, root
-    finally:
-        process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(15)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
-def live_notebook(path: Path) -> None:
-    """The quickstart down to the run with two deaths, live, in a lab that can be looked at from here."""
-    notebook = nbformat.read(QUICKSTART, as_version=4)
-    code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
-    code = code[: next(i for i, source in enumerate(code) if "--crash" in source) + 1]
-    code = [
-        s.replace("%env AGENTLAB_DISPLAY=plain", "").replace("{home.name}/lab", "lab") for s in code if "tasks" not in s
-    ]
-    cells = [nbformat.v4.new_code_cell(source.strip()) for source in [*code, "%agent log", "%agent locate"]]
-    kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
-    nbformat.write(nbformat.v4.new_notebook(cells=cells, metadata={"kernelspec": kernel}), path)
-
-
-@pytest.mark.timeout(110)
-def test_the_quickstart_in_jupyterlab(server):
+def notebook(server, browser, request):
+    """Open a notebook of these cells in a tab; its kernels end with the test, and so does everything they started."""
     url, root = server
-    live_notebook(root / "q.ipynb")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=BROWSER, args=OPTIONS)
-        page = browser.new_page(viewport={"width": 1280, "height": 1700})
-        page.set_default_timeout(40_000)
-        page.goto(f"{url}/lab/workspaces/w/tree/q.ipynb?token=t&reset")
-        # A run that is asked for before the session is there makes JupyterLab ask which kernel is meant.
-        page.add_locator_handler(page.locator("dialog.jp-Dialog"), lambda dialog: page.keyboard.press("Enter"))
-        page.get_by_text("Python 3 (ipykernel) | Idle").wait_for()
-        _until_it_answers(page)
-        _command(page, "notebook:run-all-cells")
+    pages = []
+    name = re.sub(r"\W+", "_", request.node.name)
+    folder = root / name
+    folder.mkdir()
 
-        page.get_by_text("Interrupt pauses at the next safe point").first.wait_for()
-        time.sleep(1.0 if os.environ.get("AGENTLAB_SCREENSHOTS") else 0)
-        _picture(page, "live")
-        page.get_by_text("sales_report-2: timeline").wait_for()
-        page.get_by_text("sales_report-2: ended").wait_for()
-        text = page.locator(".jp-Notebook").inner_text()
-        assert text.count("✓ completed") == 2
-        assert "harness@tool_result" in text and "sandbox@step=4" in text
-        assert "Error" not in text
-        page.get_by_text("sales_report-2: timeline").click()
-        page.locator("details", has_text="sales_report-2: timeline").locator("pre").wait_for()
-        _picture(page, "done")
-        _command(page, "apputils:change-theme", "{theme: 'JupyterLab Dark'}")
-        time.sleep(0.5)
-        _picture(page, "dark")
-        page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
-        browser.close()
-    until(lambda: not processes_of(root), 15)
+    def open_(*cells, again=False):
+        if not again:
+            write_notebook(folder / "n.ipynb", list(cells))
+        pages.append(Page(browser, url, f"{name}/n.ipynb", workspace=f"{name}{len(pages)}"))
+        pages[-1].folder = folder
+        return pages[-1]
+
+    yield open_
+    for page in pages:
+        page.shutdown()
+    until(lambda: not processes_of(folder), 15)
 
 
-def _command(page, name: str, args: str = "{}") -> None:
-    # Not awaited: the promise of a run ends with the last cell, or never when the request was lost.
-    page.evaluate(f"() => {{ window.jupyterapp.commands.execute('{name}', {args}) }}")
+def session_of(page, session_id="job-1"):
+    """The session as its log on disk tells it."""
+    return until(lambda: session_id in Lab(page.folder / "lab").store.sessions()) and Lab(page.folder / "lab").session(
+        session_id
+    )
 
 
-def _until_it_answers(page) -> None:
-    """Run the first cell until its output prompt has a number: what is sent before the kernel listens is lost."""
-    for _ in range(10):
-        _command(page, "notebook:run-cell")
-        try:
-            page.locator(".jp-InputPrompt").first.filter(has_text="1").wait_for(timeout=3000)
-            return
-        except sync_api.TimeoutError:
-            continue
-    raise AssertionError("the kernel does not answer")
+def in_a_tool(page, session, after=1):
+    """Wait until a tool is at work after so many results."""
+
+    def at_work():
+        found = kinds(session)
+        return found.count("tool_result") >= after and found[-1] in ("tool_requested", "tool_started")
+
+    until(at_work)
 
 
-def _picture(page, name: str) -> None:
-    folder = os.environ.get("AGENTLAB_SCREENSHOTS")
-    if folder:
-        page.screenshot(path=str(Path(folder) / f"{name}.png"))
+def each_call_once(session, count):
+    """Everything was done, and every call that was made has exactly one result. (What a scripted model sees is shorter
+    after a recovery: it may ask for a piece of work again, as another call.)"""
+    events = session.events()
+    asked = {e.call_id: e.payload["input"]["n"] for e in events if e.type == "tool_requested"}
+    assert sorted(e.call_id for e in events if e.type == "tool_result") == sorted(asked)
+    assert set(asked.values()) == set(range(count))
+    session.verify()
+
+
+def saved(page):
+    """The notebook as it was saved; None while it is being written."""
+    try:
+        return nbformat.read(page.folder / "n.ipynb", as_version=4)
+    except nbformat.reader.NotJSONError:
+        return None
+
+
+def test_the_quickstart_runs_by_clicking(notebook):
+    """Down to the run with two deaths, live, in a lab that can be looked at from here."""
+    code = [c.source for c in nbformat.read(QUICKSTART, as_version=4).cells if c.cell_type == "code"]
+    code = code[: next(i for i, source in enumerate(code) if "--crash" in source) + 1]
+    code = [s.replace("%env AGENTLAB_DISPLAY=plain", "") for s in code if "tasks" not in s]
+    code = [s.replace("{home.name}/lab", "lab") for s in code]
+    page = notebook(*code, "%agent log", "%agent locate")
+    page.run_cell(0)
+    page.page.locator(".lm-MenuBar-itemLabel", has_text="Run").click()
+    page.page.locator(".lm-Menu-itemLabel", has_text="Run All Cells").first.click()
+    page.page.get_by_text("Interrupt pauses at the next safe point").first.wait_for()
+    page.picture("live")
+    page.page.get_by_text("sales_report-2: timeline").wait_for()
+    page.page.get_by_text("sales_report-2: ended").wait_for()
+    text = page.page.locator(".jp-Notebook").inner_text()
+    assert text.count("✓ completed") == 2
+    assert "harness@tool_result" in text and "sandbox@step=4" in text
+    assert "Error" not in text
+    page.page.get_by_text("sales_report-2: timeline").click()
+    page.page.locator("details", has_text="sales_report-2: timeline").locator("pre").wait_for()
+    page.picture("done")
+
+
+def test_harness_and_sandbox_are_killed_in_the_middle_of_a_tool(notebook):
+    page = notebook(BEGIN.replace("COUNT", "10"), "%agent panel --task job")
+    page.run_cell(0)
+    page.run_cell(1)
+    page.status("new")
+    page.button("kill harness").click()
+    page.page.locator(".al-said.bad", has_text="it has no harness yet").wait_for()
+    page.button("run").click()
+    session = session_of(page)
+    in_a_tool(page, session)
+    page.status("running")
+    page.button("recovery").click()
+    page.button("kill harness").click()
+    page.status("crashed")
+    page.page.locator(".al-crash", has_text="its harness is gone").wait_for()
+    page.picture("crashed", True)
+    page.button("wake").click()
+    page.page.locator(".al-crash.over", has_text="harness").wait_for()
+    in_a_tool(page, session, after=3)
+    page.button("kill sandbox").click()
+    page.page.locator(".al-crash.over", has_text="sandbox").wait_for()
+    page.status("completed")
+    text = page.panel_text()
+    assert all(f"✓ {step}" in text for step in ("load", "rebuild", "verify", "statement", "restored"))
+    assert kinds(session).count("sandbox_lost") == 1 and kinds(session).count("harness_died") == 1
+    each_call_once(session, 10)
+    page.command("docmanager:save")
+    until(lambda: (now := saved(page)) and "✓ completed" in str(now.cells[1].outputs))
+    assert "data:image/png;base64," in saved(page).cells[1].outputs[-1]["data"]["text/html"]
+    mark = page.page.locator(".al-m.al-l5", has_text="fault_injected").first
+    mark.hover()
+    mark.locator(".al-pop b", has_text="fault_injected").wait_for()
+    mark.click()
+    mark.locator(".al-pop i", has_text='"action":"kill"').wait_for()
+    page.picture("killed", True)
+    page.dark()
+    page.picture("killed-dark", True)
+    page.dark(False)
+
+
+def test_kill_wake_and_fork_without_a_mouse(notebook):
+    page = notebook(BEGIN.replace("COUNT", "12"), "%agent panel --task job")
+    page.run_cell(0)
+    page.run_cell(1)
+    page.status("new")
+    keys = page.page.keyboard
+    keys.press("Escape")
+
+    def press(words):
+        """Tab to the button with these words, and press it."""
+        for _ in range(120):
+            focused = page.page.evaluate("() => document.activeElement.innerText || ''")
+            if words in focused and len(focused) < 40:
+                keys.press("Enter")
+                return
+            keys.press("Tab")
+        raise AssertionError(f"{words!r} can not be reached with Tab")
+
+    page.button("run").focus()  # as Tab from the cell above does; where a notebook's Tab begins is JupyterLab's affair
+    press("run")
+    session = session_of(page)
+    in_a_tool(page, session, after=3)
+    page.page.locator(".al-strike:not(.al-cannot)", has_text="kill harness").wait_for()
+    press("kill harness")
+    page.status("crashed")
+    page.button("run").focus()
+    press("wake")
+    page.status("running")
+    page.page.locator(".al-ck button", has_text="fork").first.wait_for()
+    press("fork here")
+    page.page.locator(".al-said", has_text=re.compile("fork|new session")).wait_for()
+    page.status("completed")
+    each_call_once(session, 12)
+    assert page.page.locator(".jp-Notebook .jp-CodeCell").count() <= 3  # no key went to the notebook
+
+
+def test_a_task_is_stepped_through(notebook):
+    page = notebook(BEGIN.replace("COUNT", "1"), "%agent panel --task job")
+    page.run_cell(0)
+    page.run_cell(1)
+    page.status("new")
+    planned = page.page.locator(".al-next code")
+    for _ in range(6):
+        shown = planned.inner_text()
+        page.button("step").click()
+        page.page.locator(".al-said", has_text=f"did {shown[:30]}").wait_for()
+        page.page.locator(".al-next code").filter(has_not_text=shown).wait_for()
+    session = session_of(page)
+    assert kinds(session).count("resume_requested") == 6
+    page.button("run").click()
+    page.status("completed")
+
+
+def test_the_kernel_is_restarted_in_the_middle(notebook):
+    page = notebook(
+        BEGIN.replace("COUNT", "12"), "%agent start job", "%agent attach job-1", "%agent panel", "print('alive')"
+    )
+    page.run_cell(0)
+    page.run_cell(1)
+    session = session_of(page)
+    in_a_tool(page, session, after=2)
+    page.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
+    until(lambda: session.status().status == "crashed", 20)
+    page.await_kernel()
+    page.run_cell(0)
+    page.run_cell(2)
+    page.page.locator(".jp-OutputArea", has_text="✗ crashed").first.wait_for()
+    page.run_cell(3)
+    page.status("crashed")
+    page.button("wake").click()
+    page.status("completed")
+    assert kinds(session).count("harness_woken") == 2
+    each_call_once(session, 12)
+
+
+def test_a_blocking_run_is_interrupted(notebook):
+    page = notebook(BEGIN.replace("COUNT", "30"), "%agent run job", "%agent panel")
+    page.run_cell(0)
+    page.run_cell(1)
+    session = session_of(page)
+    in_a_tool(page, session, after=2)
+    page.command("notebook:interrupt-kernel")
+    page.page.locator(".jp-OutputArea", has_text="‖ paused").first.wait_for()
+    page.page.locator(".jp-OutputArea", has_text="%agent wake").first.wait_for()
+    assert session.status().status == "paused" and kinds(session).count("harness_woken") == 1
+    page.run_cell(2)
+    page.status("paused")
+
+
+def test_the_page_is_reloaded_and_opened_twice(notebook):
+    page = notebook(BEGIN.replace("COUNT", "16"), "%agent panel --task job")
+    page.run_cell(0)
+    page.run_cell(1)
+    page.status("new")
+    page.command("docmanager:save")
+    until(lambda: (now := saved(page)) and now.cells[1].outputs)
+    page.page.reload()
+    page.await_kernel()
+    page.status("new")
+    page.button("run").click()
+    page.status("running")
+    other = notebook(again=True)
+    other.status("running")
+    other.button("pause").click()
+    for tab in (page, other):
+        tab.status("paused")
+    page.button("run").click()
+    for tab in (page, other):
+        tab.status("completed")
+    session = session_of(page)
+    each_call_once(session, 16)

@@ -63,10 +63,11 @@ body[data-jp-theme-light=false] .al-panel{--al-plan:#a8a8a8;--al-model:#62b6ff;-
  font-variant-numeric:tabular-nums}
 .al-rows>.al-track{flex:1 1 0!important;min-width:0;overflow-x:auto!important;overflow-y:hidden!important;
  flex-flow:row-reverse nowrap!important;
- justify-content:flex-end;scrollbar-width:thin;padding-bottom:3px;
+ justify-content:flex-start;scrollbar-width:thin;padding-bottom:3px;
  background:repeating-linear-gradient(to bottom,transparent 0 16px,var(--al-faint) 16px 17px)
  0 0/100% 119px no-repeat}
 .al-track>.widget-html{margin:0;flex:none;width:auto}
+.al-track>.widget-html:first-child{margin-right:auto}
 .al-block{display:grid;grid-template-rows:repeat(7,17px);grid-auto-columns:11px;justify-content:start;padding:0}
 .al-m{font-size:11.5px;line-height:17px;text-align:center;cursor:pointer;border-radius:3px;user-select:none;outline:none}
 .al-m:hover,.al-m:focus{background:color-mix(in srgb,currentColor 22%,transparent)}

@@ -11,7 +11,7 @@ from agentlab.notebook.panel.lanes import LANES
 
 BLOCK = 50
 BLOCKS = MARKS // BLOCK
-HINT = "point at a mark for its event; click it, or Tab to it, for the payload"
+HINT = "point at a mark for its event, click it for the payload"
 
 
 class Timeline:
@@ -62,4 +62,4 @@ def _mark(mark: Mark) -> str:
     label = escape(mark.line, quote=True)
     grid = f"grid-column:{column};grid-row:{mark.lane + 1}"
     pop = f"<span class='al-pop'><b>{label}</b><i>{escape(mark.payload)}</i></span>"
-    return f"<span class='al-m al-l{mark.lane}' tabindex='0' style='{grid}'>{mark.sign}{pop}</span>"
+    return f"<span class='al-m al-l{mark.lane}' tabindex='-1' style='{grid}'>{mark.sign}{pop}</span>"

@@ -1,0 +1,194 @@
+"""Clicks while cells run, message by message, on every ipykernel that is installed beside this one.
+
+``AGENTLAB_KERNELS`` is a folder with one subfolder per release of ipykernel, made with
+``pip install --target <folder>/<release> ipykernel==<release>``. The newest is always tested: it is the one installed
+here. What holds everywhere: a click acts at once when no cell runs. What a kernel does while a cell runs differs, and
+is written down here.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+from jupyter_client.manager import KernelManager
+
+from agentlab.lab import Lab
+from tests.notebook.conftest import kinds, processes_of, until
+
+HERE = importlib.metadata.version("ipykernel")
+OLDER = ("6.31", "7.3")
+BEGIN = '''
+%load_ext agentlab
+import time, asyncio
+import agentlab as al
+
+@al.tool(effect="pure")
+def nap(n: int) -> str:
+    """Sleep a little."""
+    time.sleep(0.15)
+    return f"nap {n}"
+
+def napping(view):
+    n = len(view.calls("nap"))
+    return al.call("nap", n=n) if n < 300 else al.say("rested")
+
+naps = al.Task(name="naps", goal="Sleep.", tools=[nap], model=napping, durability="process")
+session = al.Lab("lab").create(naps, session_id="naps-1")
+panel = al.panel(session)
+_ = panel.open()
+print("buttons", {name: control.button.comm.comm_id for name, control in panel.columns[0].controls.items()})
+'''
+
+
+AWAITING = """
+print('begun')
+try:
+    print('rests:', (await session.wait(8)).status)
+except TimeoutError:
+    print('rests: nothing yet')
+"""
+
+
+def installed(release: str) -> Path | None:
+    """Where that release of ipykernel lies; None when it is not there."""
+    folder = os.environ.get("AGENTLAB_KERNELS", "")
+    found = sorted(Path(folder).glob(f"{release}*")) if folder else []
+    return found[-1].absolute() if found else None
+
+
+class Clicking:
+    """A kernel that is spoken to by messages: run cells, press buttons as a frontend does."""
+
+    def __init__(self, cwd: Path, site: Path | None) -> None:
+        env = {**os.environ, "AGENTLAB_DISPLAY": "live"}
+        if site is not None:
+            env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(site), env.get("PYTHONPATH", "")]))
+        self.manager = KernelManager(kernel_name="python3")
+        self.manager.start_kernel(cwd=str(cwd), env=env)
+        self.client = self.manager.client()
+        self.client.start_channels()
+        self.client.wait_for_ready(timeout=60)
+
+    def send(self, code: str) -> str:
+        return str(self.client.execute(code))
+
+    def begin(self, code: str) -> str:
+        """Send a cell that prints something first, and wait until it has: it runs. (A click that arrives in the very
+        moment in which a cell begins can be lost in the kernel.)"""
+        message_id = self.send(code)
+        while True:
+            message = self.client.get_iopub_msg(timeout=60)
+            if message["msg_type"] == "stream" and message["parent_header"].get("msg_id") == message_id:
+                return message_id
+
+    def done(self, message_id: str, timeout: float = 60.0) -> tuple[str, str]:
+        """Await a cell: its status and its text."""
+        text, deadline = "", time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            message = self.client.get_iopub_msg(timeout=max(0.1, deadline - time.monotonic()))
+            if message["parent_header"].get("msg_id") != message_id:
+                continue
+            content = message["content"]
+            text += str(content.get("text", "")) + str(content.get("evalue", ""))
+            if message["msg_type"] == "status" and content["execution_state"] == "idle":
+                while (reply := self.client.get_shell_msg(timeout=10))["parent_header"].get("msg_id") != message_id:
+                    pass
+                return str(reply["content"]["status"]), text
+        raise TimeoutError(f"the cell is not done within {timeout} s")
+
+    def run(self, code: str) -> str:
+        status, text = self.done(self.send(code))
+        assert status == "ok", text
+        return text
+
+    def click(self, comm_id: str) -> None:
+        """What a frontend sends when a button is pressed."""
+        content = {"comm_id": comm_id, "data": {"method": "custom", "content": {"event": "click"}}}
+        self.client.shell_channel.send(self.client.session.msg("comm_msg", content))
+
+    def close(self) -> None:
+        self.client.stop_channels()
+        self.manager.shutdown_kernel(now=True)
+
+
+@pytest.fixture(params=[HERE, *OLDER])
+def kernel(request, tmp_path):
+    site = None
+    if request.param != HERE:
+        site = installed(request.param)
+        if site is None:
+            pytest.skip(
+                f"ipykernel {request.param} is not installed beside {HERE}: pip install --target KERNELS/{request.param}"
+                f" 'ipykernel=={request.param}.*' and set AGENTLAB_KERNELS=KERNELS"
+            )
+    kernel = Clicking(tmp_path, site)
+    kernel.release = tuple(
+        map(int, kernel.run("import ipykernel; print(ipykernel.__version__)").strip().split(".")[:2])
+    )
+    yield kernel
+    kernel.close()
+    until(lambda: not processes_of(tmp_path), 15)
+
+
+@pytest.mark.timeout(120)
+def test_clicks_idle_blocking_and_awaiting(kernel, tmp_path):
+    buttons = json.loads(kernel.run(BEGIN).partition("buttons ")[2].replace("'", '"'))
+    session = Lab(tmp_path / "lab").session("naps-1")
+    count = lambda kind: kinds(session).count(kind)  # noqa: E731
+
+    # idle: a click acts, on every kernel
+    kernel.click(buttons["run"])
+    until(lambda: count("tool_result") >= 1)
+
+    # blocking: the cell has the main thread; the click comes when it is done, and the run is not disturbed
+    cell = kernel.begin("print('begun')\ntime.sleep(1.0)\nprint('slept')")
+    kernel.click(buttons["pause"])
+    status, text = kernel.done(cell)
+    assert status == "ok" and "slept" in text
+    until(lambda: count("pause_requested") == 1)
+    until(lambda: session.status().status == "paused")
+
+    # idle again: the next command is done alone
+    before = count("resume_requested")
+    until(lambda: "can not" not in kernel.run("print(panel.columns[0].controls['step'].button.tooltip)"))
+    kernel.click(buttons["step"])
+    until(lambda: count("resume_requested") == before + 1)
+
+    # awaiting: widgets live from 7.4 on; before that the click comes afterwards
+    until(lambda: "can not" not in kernel.run("print(panel.columns[0].controls['run'].button.tooltip)"))
+    kernel.click(buttons["run"])
+    until(lambda: session.status().status == "running")
+    until(lambda: "can not" not in kernel.run("print(panel.columns[0].controls['pause'].button.tooltip)"))
+    cell = kernel.begin(AWAITING)
+    for _ in range(6):  # a click that arrives before the cell first gives way can be lost in the kernel: press again
+        kernel.click(buttons["pause"])
+        time.sleep(0.5)
+        if count("pause_requested") == 2:
+            break
+    status, text = kernel.done(cell)
+    assert status == "ok", text
+    if kernel.release >= (7, 4):
+        assert "rests: paused" in text and count("pause_requested") >= 2
+    else:
+        assert "rests: nothing yet" in text
+        until(lambda: count("pause_requested") >= 2)
+
+
+@pytest.mark.timeout(120)
+def test_an_awaiting_cell_is_interrupted(kernel, tmp_path):
+    kernel.run(BEGIN)
+    session = Lab(tmp_path / "lab").session("naps-1")
+    kernel.run("session.start()")
+    until(lambda: kinds(session).count("tool_result") >= 1)
+    cell = kernel.send("await session.wait()")
+    time.sleep(0.5)
+    kernel.manager.interrupt_kernel()
+    status, _ = kernel.done(cell)
+    assert status == "error"
+    until(lambda: session.status().status == "paused")
+    assert kinds(session).count("harness_woken") == 1
