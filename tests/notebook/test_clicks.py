@@ -158,11 +158,12 @@ def test_clicks_idle_blocking_and_awaiting(kernel, tmp_path):
     until(lambda: "can not" not in kernel.run("print(panel.columns[0].controls['step'].button.tooltip)"))
     kernel.click(buttons["step"])
     until(lambda: count("resume_requested") == before + 1)
+    until(lambda: "did " in kernel.run("print(panel.columns[0].said.box.value)"))
 
     # awaiting: widgets live from 7.4 on; before that the click comes afterwards
     until(lambda: "can not" not in kernel.run("print(panel.columns[0].controls['run'].button.tooltip)"))
     kernel.click(buttons["run"])
-    until(lambda: session.status().status == "running")
+    until(lambda: "woken" in kernel.run("print(panel.columns[0].said.box.value)"))
     until(lambda: "can not" not in kernel.run("print(panel.columns[0].controls['pause'].button.tooltip)"))
     cell = kernel.begin(AWAITING)
     for _ in range(6):  # a click that arrives before the cell first gives way can be lost in the kernel: press again

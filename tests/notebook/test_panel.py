@@ -13,11 +13,13 @@ import agentlab as al
 from agentlab import process
 from agentlab.errors import UserError
 from agentlab.events import Draft, Head, seal
+from agentlab.faults import Faults
 from agentlab.notebook.panel import board, plots
 from agentlab.notebook.panel.checkpoints import comparison_html
+from agentlab.notebook.panel.choices import CHOICES
 from agentlab.notebook.panel.crashes import STEPS
 from agentlab.notebook.panel.digest import MARKS, Digest
-from agentlab.notebook.panel.injecting import PROCESS_FAULTS, WHEN
+from agentlab.notebook.panel.injecting import WHEN
 from agentlab.notebook.panel.lanes import LANES, lane_of
 from agentlab.notebook.panel.recoveries import recoveries_html
 from agentlab.notebook.panel.timeline import BLOCKS, blocks_html
@@ -197,9 +199,13 @@ def test_checkpoints_are_rows_and_can_be_compared(finished, opened):
     assert "plan.completed" in comparison_html(finished, written[0].seq, written[2].seq)
 
 
-def test_restore_from_a_row(finished, opened):
+def test_restore_and_fork_from_a_row(finished, opened):
     column = opened(finished).columns[0]
     rows = [row for row in column.checkpoints._rows if row._row is not None]
+    rows[-1]._fork.click()
+    says(column, "new session sales_report-1")
+    (forked,) = [s for s in finished.lab.sessions() if s.id != finished.id]
+    assert forked.state.plan.completed >= 1 and forked.status().resumable
     rows[-1]._restore.click()
     says(column, "superseded")
     assert "restore_requested" in kinds(finished)
@@ -249,17 +255,46 @@ def test_a_fault_is_armed_for_a_crash_point(naps, opened):
     assert crash.cause == "harness@tool_result" and crash.over
 
 
-@pytest.mark.parametrize("what", sorted(PROCESS_FAULTS))
-def test_faults_in_words(naps, opened, what):
+@pytest.mark.parametrize("when", WHEN[1:])
+def test_faults_in_words(naps, opened, when):
+    """Whatever is chosen, what is armed reads back as the fault that was described."""
     column = opened(naps).columns[0]
     injecting = column.injecting
-    injecting.what.value, injecting.when.value, injecting.number.value = what, WHEN[2], "3"
-    action, target = PROCESS_FAULTS[what]
-    if action == "cont":
-        assert "now only" in injecting.why_not(column.feed.moment)
-    else:
-        assert al.parse_fault(injecting.spec(), "f").spec() == injecting.spec()
-        assert al.parse_fault(injecting.spec(), "f").step == 3
+    injecting.when.value, injecting.number.value = when, "3"
+    for what, choice in CHOICES.items():
+        injecting.what.value = what
+        if choice.action == "cont":
+            assert "now only" in injecting.why_not(column.feed.moment)
+            continue
+        assert injecting.why_not(column.feed.moment) == ""
+        assert Faults([injecting.spec()], 1).words(), what
+        if choice.group == "process":
+            assert al.parse_fault(injecting.spec(), "f").spec() == injecting.spec()
+        assert "arms" in injecting._preview.value
+
+
+def test_a_lost_reply_is_armed_in_a_running_session(naps, opened):
+    column = opened(naps).columns[0]
+    press(column, "run")
+    until(lambda: "tool_requested" in kinds(naps))
+    column.injecting.what.value = "tool: lost_reply"
+    column.injecting.number.value = "1"
+    column.injecting.button.click()
+    says(column, "armed tool:lost_reply")
+    state(column, "completed")
+    assert kinds(naps).count("fault_injected") == 1 and kinds(naps).count("harness_woken") == 1
+
+
+def test_a_seeded_schedule_needs_a_seed(naps, opened):
+    column = opened(naps).columns[0]
+    injecting = column.injecting
+    injecting.what.value, injecting.number.value, injecting.seed.value = "random kills: poisson", "60", "x"
+    injecting.button.click()
+    assert "the seed is a whole number" in column.said.box.value
+    injecting.seed.value = "7"
+    injecting.button.click()
+    says(column, "armed harness@poisson=60s with seed 7")
+    assert [e.payload["seed"] for e in naps.events() if e.type == "fault_armed"] == [7]
 
 
 # --- showing -----------------------------------------------------------------------------------------------------------

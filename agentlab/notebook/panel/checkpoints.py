@@ -81,8 +81,6 @@ class Checkpoints:
 
     def _act(self, name: str, action: str, row: CheckpointRow, work: Callable[[Session], str]) -> None:
         why = why_not(action, self._feed.moment)
-        if not why and not hasattr(Session, name):
-            why = f"sessions of this version can not {name} yet"
         if why:
             self._say(f"{name} {row.seq}: {why}", True)
             return
@@ -165,15 +163,13 @@ def _cells(row: CheckpointRow, now_us: float) -> str:
 
 
 def _restored(session: Session, seq: int) -> str:
-    verbs: Any = session
-    verbs.restore(seq)
-    return "what came after it is superseded; wake to go on from there"
+    session.restore(seq)
+    return "asked; what came after it is superseded, not erased. A resting session does it at its next wake"
 
 
 def _forked(session: Session, seq: int) -> str:
-    verbs: Any = session
-    made = verbs.fork(seq)
-    return f"new session {getattr(made, 'id', made)}"
+    made = session.fork(seq)
+    return f"new session {made.id}; it rests until it is woken: %agent panel {made.id}"
 
 
 def comparison_html(session: Session, first: int, second: int) -> str:

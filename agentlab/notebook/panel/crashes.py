@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +19,8 @@ _BEFORE = ("harness_died", "fault_injected")
 class Crash:
     """One death and what came of it. ``seconds`` is None while the recovery goes on.
 
-    ``steps``: (outcome, milliseconds) by name. ``spent_*`` is what the model calls of the recovery itself cost.
+    ``steps``: (outcome, milliseconds) by name. ``spent_*`` is what the model calls of the recovery itself cost,
+    ``at_risk`` are tokens of a call that the death cut, ``superseded`` events that count no more.
     """
 
     target: str
@@ -34,7 +36,17 @@ class Crash:
     spent_tokens: int = 0
     spent_microusd: int = 0
     model_calls: int = 0
+    at_risk: int = 0
+    superseded: int = 0
     seconds: float | None = None
+
+    def pay(self, tax: Mapping[str, float]) -> None:
+        """Take over what the harness itself put on record as the cost of this crash."""
+        if tax:
+            self.spent_tokens, self.spent_microusd = int(tax.get("tokens", 0)), int(tax.get("cost_microusd", 0))
+            self.model_calls, self.at_risk = int(tax.get("model_calls", 0)), int(tax.get("at_risk_tokens", 0))
+            self.redone = int(tax.get("commands_again", 0)) + int(tax.get("tool_calls", 0))
+            self.superseded = int(tax.get("events_superseded", 0))
 
     @property
     def over(self) -> bool:
@@ -95,6 +107,7 @@ class CrashWatch:
         crash.seconds = max(0.0, (event.ts - crash.began_ts) / 1e6)
         if target == "harness":
             crash.lost_steps = int(event.payload.get("lost_steps") or 0)
+            crash.pay(event.payload.get("tax") or {})
         else:
             crash.redone = max(crash.redone, len(event.payload.get("rerun") or ()))
 

@@ -11,23 +11,19 @@ from agentlab import process
 from agentlab.crashpoints import CrashPoint
 from agentlab.errors import UserError
 from agentlab.events import Draft
-from agentlab.faults.spec import parse_faults
 from agentlab.lab import Session
 from agentlab.notebook.panel.allowed import Moment, alive, why_not
+from agentlab.notebook.panel.choices import CHOICES, Choice
 from agentlab.notebook.panel.controls import Say
 from agentlab.notebook.panel.deeds import Deeds
 from agentlab.notebook.panel.feed import Feed
 from agentlab.notebook.panel.targets import record_of, target_words
 
-PROCESS_FAULTS = {
-    "kill harness": ("kill", "harness"), "stop harness": ("stop", "harness"), "continue harness": ("cont", "harness"),
-    "kill sandbox and its folder": ("kill", "sandbox"), "kill sandbox, keep folder": ("kill", "sandbox-process"),
-    "stop sandbox": ("stop", "sandbox"), "continue sandbox": ("cont", "sandbox"),
-}  # fmt: skip
-"""Faults that strike a process: (action, target)."""
-WHEN = ("now", "at a crash point", "at a plan step", "at an event", "after seconds")
+NOW, POINT, STEP, EVENT, AFTER = "now", "at a crash point", "at a plan step", "at an event", "after seconds"
+WHEN = (NOW, POINT, STEP, EVENT, AFTER)
 POINTS = ("tool_result", "model_response", "effect.send", "effect.reply", "checkpoint_written")
 """Crash points that come first in the list: the boundaries that teach most."""
+_SIGNALS = {"kill": "SIGKILL", "stop": "SIGSTOP", "cont": "SIGCONT"}
 
 
 class Injecting:
@@ -36,27 +32,37 @@ class Injecting:
     def __init__(self, widgets: Any, feed: Feed, deeds: Deeds, say: Say, soon: Callable[[], None]) -> None:
         self._feed, self._deeds, self._say, self._soon = feed, deeds, say, soon
         points = [*POINTS, *(p.value for p in CrashPoint if p.value not in POINTS)]
-        self.what = widgets.Dropdown(options=list(PROCESS_FAULTS), tooltip="what is to fail")
+        self.what = widgets.Dropdown(options=list(CHOICES), tooltip="what is to fail")
         self.when = widgets.Dropdown(options=list(WHEN), tooltip="when it is to fail")
         self.point = widgets.Combobox(options=points, value=points[0], placeholder="crash point", ensure_option=False)
-        self.number = widgets.Text(value="2", tooltip="number of the step or event, or seconds")
-        self.number.add_class("al-small")
+        self.number = widgets.Text(value="2", tooltip="number of the step, event or call; or seconds")
+        self.seed = widgets.Text(value="1", tooltip="seed: the same one strikes at the same times")
+        for field in (self.number, self.seed):
+            field.add_class("al-small")
         self.button = widgets.Button(description="⚡ inject")
         self.button.add_class("al-strike")
         self._preview = widgets.HTML()
-        form = widgets.HBox([self.what, self.when, self.point, self.number, self.button])
+        form = widgets.HBox([self.what, self.when, self.point, self.number, self.seed, self.button])
         form.add_class("al-form")
         self.box = widgets.VBox([form, self._preview])
-        for field in (self.what, self.when, self.point, self.number):
-            field.observe(lambda _: self.show(feed.moment), names="value")
+        for changing in (self.what, self.when, self.point, self.number, self.seed):
+            changing.observe(lambda _: self.show(feed.moment), names="value")
         self.button.on_click(self._pressed)
         self.show(feed.moment)
 
+    @property
+    def choice(self) -> Choice:
+        """What is to go wrong."""
+        return CHOICES[self.what.value]
+
     def show(self, now: Moment) -> None:
         """Say what is about to be struck; hide what is not asked for."""
+        group = self.choice.group
         for field, shown in (
-            (self.point, self.when.value == WHEN[1]),
-            (self.number, self.when.value in WHEN[2:]),
+            (self.when, group == "process"),
+            (self.point, group == "second" or (group == "process" and self.when.value == POINT)),
+            (self.number, group in ("service", "random") or (group == "process" and self.when.value in WHEN[2:])),
+            (self.seed, group in ("random", "schedule")),
         ):
             display = "" if shown else "none"
             if field.layout.display != display:
@@ -65,37 +71,60 @@ class Injecting:
         if self._preview.value != words:
             self._preview.value = words
 
+    @property
+    def at_once(self) -> bool:
+        """Whether it strikes now, instead of being armed."""
+        return self.choice.group == "process" and self.when.value == NOW
+
     def spec(self) -> str:
-        """The fault in words, as ``--crash`` takes them."""
-        action, target = PROCESS_FAULTS[self.what.value]
-        prefix = "" if action == "kill" else f"{action}:"
-        number = self.number.value.strip()
-        where = {
-            WHEN[1]: self.point.value.strip(), WHEN[2]: f"step={number}", WHEN[3]: f"seq={number}", WHEN[4]: f"after={number}s",
-        }[self.when.value]  # fmt: skip
-        return f"{prefix}{target}@{where}"
+        """The fault in words, as ``--crash`` and ``%agent inject`` take them."""
+        choice, number, point = self.choice, self.number.value.strip(), self.point.value.strip()
+        if choice.group == "service":
+            place = _PLACES.get(choice.target, "")
+            return f"{choice.target}:{choice.action}{place}" + (f"#{number}" if number not in ("", "1") else "")
+        if choice.group == "second":
+            return f"second:harness@{point}"
+        if choice.group == "random":
+            return f"harness@{choice.action}={number}s"
+        if choice.group == "schedule":
+            return choice.action
+        prefix = "" if choice.action == "kill" else f"{choice.action}:"
+        place = {POINT: point, STEP: f"step={number}", EVENT: f"seq={number}", AFTER: f"after={number}s"}[
+            self.when.value
+        ]
+        return f"{prefix}{choice.target}@{place}"
 
     def _words(self, now: Moment) -> str:
-        action, target = PROCESS_FAULTS[self.what.value]
-        if self.when.value == WHEN[0]:
-            sig = {"kill": "SIGKILL", "stop": "SIGSTOP", "cont": "SIGCONT"}[action]
-            what = (
-                {"sandbox": " and everything below it; its folder is deleted"}.get(target, "")
-                if action == "kill"
-                else ""
-            )
-            return f"{sig} to {target_words(now, target)}{what}. Nothing else is touched."
-        if action == "cont":
+        choice, number = self.choice, self.number.value.strip()
+        if self.at_once:
+            more = " and everything below it; its folder is deleted" if (choice.action, choice.target) == _WHOLE else ""
+            return f"{_SIGNALS[choice.action]} to {target_words(now, choice.target)}{more}. Nothing else is touched."
+        if choice.action == "cont":
             return "what is stopped can be continued now only"
-        return f"arms {self.spec()}: it strikes once, the {target} of this session only, whichever process that is then"
+        if choice.group == "service":
+            what = {"disk": "append", "clock": "tool result"}.get(choice.target, "call")
+            return (
+                f"arms {self.spec()}: {choice.meaning}; once, at {what} {number or 1} from now. No process is killed."
+            )
+        if choice.group == "random":
+            return (
+                f"arms {self.spec()} with seed {self.seed.value}: {choice.meaning}, with a mean of {number} s between"
+            )
+        if choice.group == "schedule":
+            return f"arms {choice.meaning}"
+        if choice.group == "second":
+            return f"arms {self.spec()}: {choice.meaning}; the log lets one of the two go on"
+        return f"arms {self.spec()}: it strikes once, the {choice.target} of this session only, whichever process that is then"
 
     def why_not(self, now: Moment) -> str:
         """Why the fault can not be injected now; empty when it can."""
-        action, target = PROCESS_FAULTS[self.what.value]
-        if self.when.value == WHEN[0]:
-            return alive(record_of(now, target), target.partition("-")[0], now)
-        if action == "cont":
+        choice = self.choice
+        if self.at_once:
+            return alive(record_of(now, choice.target), choice.target.partition("-")[0], now)
+        if choice.action == "cont":
             return "what is stopped can be continued now only: choose when = now"
+        if choice.group in ("random", "schedule") and not self.seed.value.strip().isdigit():
+            return "the seed is a whole number"
         return why_not("checkpoint", now)
 
     def _pressed(self, _: Any) -> None:
@@ -103,16 +132,20 @@ class Injecting:
         if why:
             self._say(f"inject: {why}", True)
             return
-        action, target = PROCESS_FAULTS[self.what.value]
-        now = self.when.value == WHEN[0]
-        work = striking(action, target) if now else arming(self.spec())
-        self._say(f"{self.what.value} …", False)
+        choice = self.choice
+        seed = int(self.seed.value) if choice.group in ("random", "schedule") else None
+        work = striking(choice.action, choice.target) if self.at_once else arming(self.spec(), seed)
+        self._say(f"{choice.words} …", False)
 
         def said(result: Any, complaint: str) -> None:
             self._say(f"inject: {complaint or result}", bool(complaint))
             self._soon()
 
         self._deeds.do(work, said)
+
+
+_PLACES = {"disk": "@event.append", "clock": "@tool_result"}
+_WHOLE = ("kill", "sandbox")
 
 
 def striking(action: str, target: str) -> Callable[[Session], str]:
@@ -127,9 +160,7 @@ def striking(action: str, target: str) -> Callable[[Session], str]:
             raise UserError(f"the {target} is not alive: {session.status()}")
         mark = {"id": session.lab.ids.new("i"), "fault": "by hand", "target": target, "action": action}
         session.add_input(Draft("fault_injected", mark))
-        return (
-            f"{'SIGSTOP' if action == 'stop' else 'SIGCONT'} to the {target}, pid {record['pid']}, start time checked"
-        )
+        return f"{_SIGNALS[action]} to the {target}, pid {record['pid']}, start time checked"
 
     return work
 
@@ -142,17 +173,11 @@ def _signalled(action: str, target: str, record: dict[str, Any]) -> bool:
     return stop_sandbox(record) if action == "stop" else continue_sandbox(record)
 
 
-def arming(spec: str) -> Callable[[Session], str]:
-    """Arm a fault for later."""
+def arming(spec: str, seed: int | None) -> Callable[[Session], str]:
+    """Arm a fault for later; a living harness takes it up before its next command."""
 
     def work(session: Session) -> str:
-        inject = getattr(session, "inject", None)
-        if inject is not None:
-            inject(spec)
-            return f"armed {spec}"
-        faults = parse_faults(spec, session.lab.ids.new("f"))
-        payload = {"id": session.lab.ids.new("a"), "schedule": [fault.to_json() for fault in faults], "seed": None}
-        session.add_input(Draft("fault_armed", payload))
-        return f"armed {spec}; a harness that runs already takes it up at its next wake"
+        session.inject([spec], seed=seed)
+        return f"armed {spec}" + (f" with seed {seed}" if seed is not None else "")
 
     return work

@@ -61,11 +61,16 @@ def _restoring(crash: Crash) -> str:
 
 
 def _cost(crash: Crash) -> str:
-    lost = f"{crash.lost_steps} step{'s' if crash.lost_steps != 1 else ''}" if crash.lost_steps else "nothing recorded"
+    lost = [f"{crash.lost_steps} step{'s' if crash.lost_steps != 1 else ''}"] if crash.lost_steps else []
+    lost += [f"{crash.superseded} events superseded"] if crash.superseded else []
+    risk = f", {short(crash.at_risk)} tokens at risk" if crash.at_risk else ""
     cells = [
-        ("lost", escape(crash.lost) or (lost if crash.over else "…")),
-        ("redone", f"{crash.redone} command{'s' if crash.redone != 1 else ''}"),
+        ("lost", escape(crash.lost) or (", ".join(lost) or "nothing that was recorded" if crash.over else "…")),
+        ("redone", f"{crash.redone} call{'s' if crash.redone != 1 else ''}"),
         ("effects verified", escape("; ".join(crash.verified)) or "none pending"),
-        ("paid", f"{short(crash.spent_tokens)} tokens, {money(crash.spent_microusd)}, {crash.model_calls} model calls"),
+        (
+            "paid",
+            f"{short(crash.spent_tokens)} tokens, {money(crash.spent_microusd)}, {crash.model_calls} model calls{risk}",
+        ),
     ]
     return "<div>" + " &nbsp; ".join(f"<span class='al-quiet'>{n}</span> {v}" for n, v in cells) + "</div>"
