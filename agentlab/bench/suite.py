@@ -1,4 +1,4 @@
-"""``agentlab bench``: five figures about this machine and this code, each a ratio or a rate measured in one run."""
+"""``agentlab bench``: figures about this machine and this code, each a ratio or a rate measured in one run."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agentlab.bench.append import append_ratio
+from agentlab.bench.comparing import experiment_figures
 from agentlab.bench.overhead import step_overhead
 from agentlab.bench.restart import restart_seconds
 from agentlab.bench.simulated import simulated_events_per_second
@@ -20,7 +21,8 @@ def run_bench(quick: bool = False, folder: Path | None = None) -> dict[str, Any]
     ``append_ms`` and ``bare_ms`` beside it), ``step_growth`` (commits of a turn at turn 10,000 over turn 10; the
     median of five runs, with ``turn_10_ms`` and ``turn_10000_ms``), ``restart_seconds`` (SIGKILL to the next
     harness's first event, median), ``simulated_events_per_second`` (one core), ``step_overhead_ms`` (what guard, budget and context
-    add to a turn at turn 10,000; with ``step_ms_with_all`` and ``step_ms_without``).
+    add to a turn at turn 10,000; with ``step_ms_with_all`` and ``step_ms_without``), and what
+    :func:`agentlab.bench.comparing.experiment_figures` says of experiments.
     """
     with tempfile.TemporaryDirectory(prefix="agentlab-bench-", dir=folder) as home:
         figures = append_ratio(home, rounds=60 if quick else 300)
@@ -33,4 +35,4 @@ def run_bench(quick: bool = False, folder: Path | None = None) -> dict[str, Any]
         restarted = restart_seconds(Path(home, "restart"), runs=5 if quick else 9)
         simulated = simulated_events_per_second(seconds=1.0 if quick else 5.0)
         added = step_overhead(turns=1_000 if quick else 10_000, runs=1 if quick else 3)
-    return {**appended, **grown, **restarted, **simulated, **added}
+    return {**appended, **grown, **restarted, **simulated, **added, **experiment_figures(quick)}

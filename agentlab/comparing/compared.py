@@ -53,7 +53,11 @@ class Compared:
         """Overhead against lost work with Young's and Daly's curve; a matplotlib Axes."""
         from agentlab.analysis import plots
 
-        return plots.policies(self.frame, ax=ax)
+        frame, done = self.frame, self.frame["completed"].fillna(False).astype(bool)
+        if done.any():  # shares are of the whole work, also for runs that did not get through it
+            whole = float(frame.loc[done, "work_s"].mean())
+            frame = frame.assign(work_s=frame["work_s"].where(done, whole))
+        return plots.policies(frame, ax=ax)
 
     def to_json(self) -> dict[str, Any]:
         """Rows and summary as plain data; what is missing is null."""
@@ -73,6 +77,16 @@ class Compared:
         """Differences in total time against the baseline as texts, with intervals and the seeds needed to be sure."""
         s = self.summary
         return [self._difference(c) for c in s.conditions if c != s.baseline]
+
+    def _heads(self) -> tuple[str, ...]:
+        """Heads of the differences. Each interval is taken alone; the recommendation widens them to hold together."""
+        return (
+            f"total time against {self.summary.baseline}",
+            "difference",
+            "95 % interval",
+            "certain alone",
+            "seeds needed",
+        )
 
     def _means(self, condition: str) -> tuple[str, ...]:
         runs = self.frame[self.frame["condition"] == condition]
@@ -104,13 +118,7 @@ class Compared:
         """Everything for a terminal."""
         parts = [self.title, *self._verdict(), "", _columns(HEADS, self.rows())]
         if self.differences():
-            heads = (
-                "total time against " + self.summary.baseline,
-                "difference",
-                "95 % interval",
-                "certain",
-                "seeds needed",
-            )
+            heads = self._heads()
             parts += ["", _columns(heads, self.differences())]
         return "\n".join(parts)
 
@@ -119,13 +127,7 @@ class Compared:
 
     def html(self, picture: bool = True) -> str:
         """Everything for a notebook: escaped, offline, inline styles only."""
-        heads = (
-            "total time against " + self.summary.baseline,
-            "difference",
-            "95 % interval",
-            "certain",
-            "seeds needed",
-        )
+        heads = self._heads()
         parts = [f"<div style='font-weight:600;font-size:1.05em'>{escape(self.title)}</div>"]
         for number, line in enumerate(self._verdict()):
             style = "margin-top:6px" + (";font-weight:600" if number == 0 else ";opacity:.75")

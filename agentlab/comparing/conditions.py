@@ -114,7 +114,7 @@ def policy_conditions(
             raise UnknownName("recovery scheme", str(scheme), SCHEMES)
     return tuple(
         Condition(
-            name if len(schemes) == 1 else f"{name}, {scheme}",
+            name if len(schemes) == 1 else f"{name} ({scheme})",
             {"policy": name, "scheme": scheme, "spec": _json(_informed(spec, mtbf_s))},
         )
         for (name, spec), scheme in itertools.product(policies.items(), schemes)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from agentlab.comparing.latencies import Latencies, about
+from agentlab.comparing.latencies import Latencies
+from agentlab.comparing.timedports import TimedHost, TimedModel, TimedRecorder, TimedSandboxes
 from agentlab.comparing.timing import CrashClock, Timing
 from agentlab.crashpoints import SimulatedDeath
 from agentlab.definition import Definition
@@ -24,24 +25,20 @@ from agentlab.harness.rig import Rig
 from agentlab.harness.simulation import SimulatedWorld
 from agentlab.lab.inputs import append_input
 from agentlab.ports import (
-    Completed,
     Execution,
     Log,
-    ModelReply,
-    ModelRequest,
-    Resources,
-    Snapshot,
     ToolInvocation,
-    ToolOutcome,
 )
-from agentlab.sandbox.simulated import SimulatedSandbox, SimulatedSandboxes
+from agentlab.sandbox.simulated import SimulatedSandboxes
 from agentlab.session.commands import Command, Rest
+from agentlab.toolhost.outcome import execution_for
 
 SESSION = "simulated"
 TARGETS = ("both", "harness", "sandbox")
 NO_PROGRESS = 3
 """Deaths in a row without work after which nobody restarts the harness: the keeper's rule."""
 MOST_CRASHES = 10_000
+MOST_EXECUTIONS = 2_000
 _one_at_a_time = threading.RLock()
 """Tools of simulated sandboxes run in a folder that is the process's own: threads take turns."""
 
@@ -64,119 +61,43 @@ class Crashes:
         return self.process.times(seed) if self.process is not None else iter(())
 
 
-class _TimedRecorder(Recorder):
-    timing: Timing
-
-    def stage(self, drafts: Sequence[Draft]) -> None:
-        for draft in drafts:
-            self.timing.staged(draft.type, about(draft.type, draft.tool_name, draft.payload))
-            super().stage((draft,))
-
-
-class _TimedModel:
-    def __init__(self, model: Any, timing: Timing) -> None:
-        self._model, self._timing = model, timing
-        self.name, self.params = model.name, model.params
-
-    def complete(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelReply:
-        reply: ModelReply = self._timing.around("", self._model.complete, request, on_text)
-        return reply
-
-
-class _TimedHost:
-    def __init__(self, host: Any, timing: Timing) -> None:
-        self._host, self._timing = host, timing
-
-    def call(self, invocation: ToolInvocation) -> ToolOutcome:
-        outcome: ToolOutcome = self._timing.around("", self._host.call, invocation)
-        return outcome
-
-    def close(self) -> None:
-        """Nothing to end."""
-
-
-class _TimedSandbox:
-    """A sandbox whose commands take their time; the rest of it passes through."""
-
-    def __init__(
-        self, box: SimulatedSandbox, boxes: SimulatedSandboxes, timing: Timing, tool_of: Callable[[str], str]
-    ) -> None:
-        self._box, self._boxes, self._timing, self._tool_of = box, boxes, timing, tool_of
-        for name in ("confirm", "finished", "acknowledge", "read_file", "destroy"):
-            setattr(self, name, getattr(box, name))
-
-    @property
-    def sandbox_id(self) -> str:
-        return self._box.sandbox_id
-
-    @property
-    def record(self) -> Mapping[str, Any]:
-        return self._box.record
-
-    def execute(self, exec_id: str, execution: Execution) -> Completed:
-        again = (".again" in exec_id) or None
-        key = ("execution_rerun", self._tool_of(execution.stdin)) if again else None
-        done, seconds = self._timing.execution(
-            self._box.sandbox_id,
-            exec_id,
-            lambda: self._box.execute(exec_id, execution),
-            lambda: self._boxes.living(self._box.sandbox_id),
-            key,
-        )
-        completed: Completed = replace(done, duration_ms=round(seconds * 1000, 3))
-        return completed
-
-    def snapshot(self) -> Snapshot:
-        taken: Snapshot = self._timing.around("snapshot_taken", self._box.snapshot)
-        return taken
-
-    def restore(self, digest: str) -> None:
-        self._timing.around("sandbox_restored", self._box.restore, digest)
-
-    def put_files(self, files: Mapping[str, str]) -> None:
-        self._timing.around("sandbox_restored", self._box.put_files, files)
-
-
-class _TimedSandboxes:
-    def __init__(self, boxes: SimulatedSandboxes, timing: Timing, tool_of: Callable[[str], str]) -> None:
-        self._boxes, self._timing, self._tool_of = boxes, timing, tool_of
-
-    def provision(self, session_id: str, incarnation: int, resources: Resources) -> _TimedSandbox:
-        return self._timed(
-            self._timing.around("sandbox_ready", self._boxes.provision, session_id, incarnation, resources)
-        )
-
-    def attach(self, record: Mapping[str, Any], incarnation: int, resources: Resources) -> _TimedSandbox:
-        return self._timed(self._timing.around("sandbox_attached", self._boxes.attach, record, incarnation, resources))
-
-    def _timed(self, box: SimulatedSandbox) -> _TimedSandbox:
-        return _TimedSandbox(box, self._boxes, self._timing, self._tool_of)
-
-
 class _World(SimulatedWorld):
     """One session's world, with everything that takes time on the run's clock."""
 
-    def __init__(self, subject: Subject, timing: Timing) -> None:
+    def __init__(self, subject: Subject, timing: Timing, executions: dict[str, Execution]) -> None:
         super().__init__(lambda definition: subject.model, subject.resolve, subject.store.copy(), timing.clock)
         self.subject, self.timing = subject, timing
-        self.host = subject.host
+        self.host, self.executions = subject.host, executions
         self.sandboxes = SimulatedSandboxes(self.store.blobs, subject.runner)
         self._tools = {str(t.ref["name"]): t.name for t in subject.definition.tools if t.ref is not None}
         self._definitions[SESSION] = subject.definition
 
     def _rig(self, log: Log, recorder: Recorder, definition: Definition) -> Rig:
-        timed = _TimedRecorder(
+        timed = TimedRecorder(
             log, self.store.blobs, recorder.state, recorder.incarnation, self.clock, self.ids, Redactor({})
         )
         timed.timing = self.timing
         rig = super()._rig(log, timed, definition)
-        sandboxes: Any = _TimedSandboxes(self.sandboxes, self.timing, self._tool_of)
+        sandboxes: Any = TimedSandboxes(self.sandboxes, self.timing, self._tool_of)
         rig.model, rig.toolhost, rig.sandboxes = (
-            _TimedModel(rig.model, self.timing),
-            _TimedHost(self.host, self.timing),
+            TimedModel(rig.model, self.timing),
+            TimedHost(self.host, self.timing),
             sandboxes,
         )
+        rig.execution_for = self._execution
         return rig
+
+    def _execution(self, invocation: ToolInvocation) -> Execution:
+        """The same command for the same call, whatever process makes it: looked up instead of made again."""
+        known = self.executions
+        identity = repr(
+            (invocation.call_id, invocation.ref, invocation.arguments, invocation.params, invocation.timeout_s)
+        )
+        if identity not in known:
+            if len(known) >= MOST_EXECUTIONS:
+                known.clear()
+            known[identity] = execution_for(invocation, None)
+        return known[identity]
 
     def _tool_of(self, stdin: str) -> str:
         name = stdin.partition('"name": "')[2].partition('"')[0] or stdin.partition('"name":"')[2].partition('"')[0]
@@ -190,6 +111,7 @@ class Simulation:
         self.subject = Subject(task, model, **overrides)
         self.latencies = latencies
         self._accepted: Any = None
+        self._executions: dict[str, Execution] = {}
 
     def run(self, crashes: Crashes, seed: int, limit_s: float = 1e9, no_progress: int = NO_PROGRESS) -> list[Event]:
         """The events of one session under the crashes of ``seed``; ends when it rests, or at ``limit_s`` on its clock.
@@ -199,7 +121,7 @@ class Simulation:
         with _one_at_a_time:
             clock = CrashClock(crashes.times(seed))
             timing = Timing(clock, self.latencies, seed)
-            world = _World(self.subject, timing)
+            world = _World(self.subject, timing, self._executions)
             world._accepted = self._accepted
             self.subject.outside = Outside()
             world.accept(self.subject.definition, SESSION)

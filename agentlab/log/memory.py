@@ -141,15 +141,22 @@ class MemoryLog:
         return other
 
 
+LARGE = 4096
+MOST_DIGESTS = 256
+
+
 class MemoryBlobs:
     """Blobs in a dict; implements :class:`agentlab.ports.Blobs`."""
 
     def __init__(self) -> None:
         self._data: dict[str, bytes] = {}
+        self._digests: dict[
+            bytes, str
+        ] = {}  # of large blobs, which simulations put again and again; shared with copies
 
     def put(self, data: bytes) -> str:
         """See :meth:`agentlab.ports.Blobs.put`."""
-        digest = hashlib.sha256(data).hexdigest()
+        digest = self.digest(data)
         reach(CrashPoint.BLOB_LINK, "before", digest)
         self._data[digest] = bytes(data)
         reach(CrashPoint.BLOB_LINK, "after", digest)
@@ -162,13 +169,24 @@ class MemoryBlobs:
         except KeyError:
             raise LogCorrupt(f"blob {digest[:80]!r} is missing") from None
 
+    def digest(self, data: bytes) -> str:
+        """What :meth:`put` would return."""
+        if len(data) < LARGE or not isinstance(data, bytes):
+            return hashlib.sha256(data).hexdigest()
+        found = self._digests.get(data)
+        if found is None:
+            if len(self._digests) >= MOST_DIGESTS:
+                self._digests.clear()
+            found = self._digests[data] = hashlib.sha256(data).hexdigest()
+        return found
+
     def has(self, digest: str) -> bool:
         return digest in self._data
 
     def copy(self) -> MemoryBlobs:
         """An independent set with the same blobs."""
         other = MemoryBlobs()
-        other._data = dict(self._data)
+        other._data, other._digests = dict(self._data), self._digests
         return other
 
 

@@ -118,6 +118,12 @@ class SimulatedSandboxes:
         return sandbox
 
 
+def _digest(blobs: Blobs, data: bytes) -> str:
+    """The digest of ``data``; blobs in memory know those of large ones that they have seen."""
+    known = getattr(blobs, "digest", None)
+    return str(known(data)) if known is not None else hashlib.sha256(data).hexdigest()
+
+
 class SimulatedSandbox:
     """One sandbox of a simulated world, as one incarnation sees it."""
 
@@ -205,7 +211,7 @@ class SimulatedSandbox:
         box, blobs, new = self._box(), self._world.blobs, 0
         entries: dict[str, packing.Entry] = {}
         for path, data in box.workspace.items():
-            known = blobs.has(digest := hashlib.sha256(data).hexdigest())
+            known = blobs.has(digest := _digest(blobs, data))
             new += 0 if known else len(data)
             blobs.put(data)
             entries[path] = packing.Entry(path, "file", 0o644, len(data), digest)

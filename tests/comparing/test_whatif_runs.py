@@ -65,7 +65,7 @@ def test_a_session_of_a_lab_is_replayed_and_the_newest_of_a_task_is_found(tmp_pa
         found = al.compare(session, mode="what-if", lab=lab, progress=False, **asked)
         assert (
             len(found.frame) == 200
-            and found.frame.condition[0] == "every=5, hybrid"
+            and found.frame.condition[0] == "every=5 (hybrid)"
             and "Replayed from" in found.text()
         )
         assert (
