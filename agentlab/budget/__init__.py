@@ -7,15 +7,15 @@ Everything here is pure; pools that sessions share are in :mod:`agentlab.pool`.
 
 from agentlab.budget.alerts import due_alert
 from agentlab.budget.dimensions import COUNTS, DIMENSIONS, Amounts, is_count
-from agentlab.budget.estimating import estimated, learn
+from agentlab.budget.estimating import estimated, expected_ms, learn, learn_time
 from agentlab.budget.pricing import cost_microusd, price_of
 from agentlab.budget.quotas import not_before, sent
-from agentlab.budget.reserving import cut, extend, known, release, reserve, settle, settled
+from agentlab.budget.reserving import cut, extend, known, merged, release, reserve, settle, settled
 from agentlab.budget.starting import exhausted, forbids, share
 from agentlab.budget.state import BudgetState, amount, from_limits
 
 __all__ = [
-    "COUNTS", "DIMENSIONS", "Amounts", "BudgetState", "amount", "cost_microusd", "cut", "due_alert", "estimated", "exhausted",
-    "extend", "forbids", "from_limits", "is_count", "known", "learn", "not_before", "price_of", "release", "reserve",
-    "sent", "settle", "settled", "share",
+    "COUNTS", "DIMENSIONS", "Amounts", "BudgetState", "amount", "cost_microusd", "cut", "due_alert", "estimated",
+    "exhausted", "expected_ms", "extend", "forbids", "from_limits", "is_count", "known", "learn", "learn_time", "merged",
+    "not_before", "price_of", "release", "reserve", "sent", "settle", "settled", "share",
 ]  # fmt: skip

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from agentlab.budget.dimensions import Amounts
 from agentlab.budget.state import BudgetState, Learned
 
+MAX_LEARNED = 64
+"""Names whose duration is learned at most."""
 WEIGHT = 0.2
 """How much the newest observation counts."""
 BOUNDS: Mapping[str, tuple[float, float, float]] = {
@@ -48,6 +50,20 @@ def learn(state: BudgetState, actual: Amounts) -> dict[str, Learned]:
         if base > 0:
             learned[dimension] = _seen(learned.get(dimension, _NOTHING), actual.get(dimension, 0) / base)
     return learned
+
+
+def expected_ms(state: BudgetState, what: str) -> int:
+    """How long a model call (``model``) or a call of a tool is expected to take, in milliseconds; 0 before the first."""
+    seen = state.learned.get(f"ms:{what}")
+    return 0 if seen is None else math.ceil(max(0.0, seen.mean + 2 * math.sqrt(seen.variance)))
+
+
+def learn_time(state: BudgetState, what: str, duration_ms: float) -> Mapping[str, Learned]:
+    """The new ``learned`` after something took ``duration_ms``; only so many names are kept."""
+    name = f"ms:{what}"
+    if name not in state.learned and len(state.learned) >= MAX_LEARNED:
+        return state.learned
+    return {**state.learned, name: _seen(state.learned.get(name, _NOTHING), duration_ms)}
 
 
 _NOTHING = Learned()

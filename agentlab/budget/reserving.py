@@ -49,13 +49,19 @@ def cut(state: BudgetState, reservation: str | None = None) -> BudgetState:
     moved = {k: v for k, v in state.reserved.items() if reservation in (None, k)}
     if not moved:
         return state
-    at_risk: dict[str, Mapping[str, int]] = {**state.at_risk, **moved}
-    while len(at_risk) > MAX_AT_RISK:
-        first, second = list(at_risk)[:2]
-        merged = {k: at_risk[first].get(k, 0) + at_risk[second].get(k, 0) for k in {*at_risk[first], *at_risk[second]}}
-        del at_risk[first], at_risk[second]
-        at_risk = {"earlier": merged, **at_risk}
-    return evolve(state, reserved={k: v for k, v in state.reserved.items() if k not in moved}, at_risk=at_risk)
+    kept = {k: v for k, v in state.reserved.items() if k not in moved}
+    return evolve(state, reserved=kept, at_risk=merged({**state.at_risk, **moved}))
+
+
+def merged(at_risk: Mapping[str, Mapping[str, int]]) -> dict[str, Mapping[str, int]]:
+    """At most the newest by id, the older ones summed up under one."""
+    kept = dict(at_risk)
+    while len(kept) > MAX_AT_RISK:
+        first, second = list(kept)[:2]
+        both = {k: kept[first].get(k, 0) + kept[second].get(k, 0) for k in {*kept[first], *kept[second]}}
+        del kept[first], kept[second]
+        kept = {"earlier": both, **kept}
+    return kept
 
 
 def known(state: BudgetState, reservation: str, amounts: Amounts) -> BudgetState:

@@ -106,11 +106,14 @@ lumps AS (
         {'dimension': 'active_s', 'spent': duration_ms / 1000}])
     FROM answered
     UNION ALL
+    SELECT session_id, seq, ts, {'dimension': 'active_s', 'spent': duration_ms / 1000} FROM events
+    WHERE type = 'model_error' OR (type = 'retry_scheduled' AND _text(payload, '$.what') <> 'verify')
+    UNION ALL
     SELECT session_id, seq, ts, {'dimension': 'steps', 'spent': 1.0} FROM events WHERE type = 'step_completed'
     UNION ALL
     SELECT session_id, seq, ts, _amount(name, TRY_CAST(_text(payload, concat('$.amounts."', name, '"')) AS DOUBLE))
     FROM (SELECT session_id, seq, ts, payload, unnest(json_keys(_clean(payload), '$.amounts')) AS name FROM events
-        WHERE type = 'budget_settled')
+        WHERE type IN ('budget_settled', 'usage_reported'))
 ),
 derived AS (
     SELECT session_id, seq, ts, {'dimension': 'tokens', 'spent': (coalesce(input_tokens, 0) + coalesce(output_tokens, 0)

@@ -178,7 +178,7 @@ def _calls(state: State, run: Run) -> c.Command | None:
         tired = _tired(state, run, call, tool)
         if tired:
             return _pause(state, run, "retries", tired)
-        amounts = spending.call_estimate(tool)
+        amounts = spending.call_estimate(state, tool)
         empty = spending.forbidden(state, amounts)
         if empty:
             return _out_of_budget(state, run, empty)

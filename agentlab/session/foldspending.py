@@ -28,7 +28,7 @@ def answered(state: State, event: Event) -> BudgetState:
         "model_calls": 1,
         "active_ms": round(event.duration_ms or 0),
     }
-    spent = state.budget
+    spent, request = state.budget, event.payload["request_id"]
     changes: dict[str, Any] = {}
     if spent.estimate:
         # A provider with a prompt cache counts what it read from there apart; the request was as large all the same.
@@ -38,7 +38,26 @@ def answered(state: State, event: Event) -> BudgetState:
         amounts["cost_microusd"] = event.cost_microusd
     else:
         changes["unpriced"] = spent.unpriced + 1
-    return evolve(spent, **budget.settled(spent, event.payload["request_id"], amounts), **changes)
+    changes = {**budget.settled(spent, request, amounts), **changes}
+    expected = (spent.reserved.get(request) or {}).get("cost_microusd")
+    if expected and event.cost_microusd is None:
+        # What was used has no price here: what was expected stays counted until somebody says what it cost.
+        changes["at_risk"] = budget.merged({**spent.at_risk, request: {"cost_microusd": expected}})
+    return _timed(evolve(spent, **changes), "model", event)
+
+
+def failed(state: State, event: Event) -> BudgetState:
+    """A model call without an answer: surely nothing was spent but time, or nobody knows."""
+    change = budget.cut if event.payload.get("at_risk") else budget.release
+    spent = change(state.budget, event.payload["request_id"])
+    return budget.settle(spent, None, {"active_ms": round(event.duration_ms)}) if event.duration_ms else spent
+
+
+def _timed(spent: BudgetState, what: str, event: Event) -> BudgetState:
+    """Where time is limited, how long things take is learned."""
+    if not event.duration_ms or not ("active_ms" in spent.limits or "wall_ms" in spent.limits):
+        return spent
+    return evolve(spent, learned=budget.learn_time(spent, what, event.duration_ms))
 
 
 def called(state: State, event: Event, call: Call, reused: bool) -> BudgetState:
@@ -47,15 +66,20 @@ def called(state: State, event: Event, call: Call, reused: bool) -> BudgetState:
     if event.cost_microusd:
         amounts["cost_microusd"] = event.cost_microusd
     amounts["active_ms"] = round(event.duration_ms or 0.0)
-    spent = budget.settle(state.budget, call.call_id, amounts)
-    if spent.quotas and call.effect in ("pure", "sandboxed") and event.duration_ms is not None:
-        spent = budget.sent(spent, call.tool, event.ts - round(event.duration_ms * 1000))
-    return spent
+    spent = _timed(budget.settle(state.budget, call.call_id, amounts), call.tool, event)
+    return _sent(spent, call, event) if event.duration_ms is not None else spent
 
 
-def sent_again(state: State, event: Event) -> BudgetState:
-    """A failed try of a pure or sandboxed tool was a send too; an external one was counted when it was registered."""
-    call = state.call(event.payload["ref"])
-    if call is None or call.effect == "external":
-        return state.budget
-    return budget.sent(state.budget, call.tool, event.ts - round((event.duration_ms or 0.0) * 1000))
+def tried(state: State, event: Event) -> BudgetState:
+    """A try of a tool that failed and is made again: its time counts, and it was a send."""
+    spent, call = state.budget, state.call(event.payload["ref"])
+    if event.duration_ms:
+        spent = budget.settle(spent, None, {"active_ms": round(event.duration_ms)})
+    return spent if call is None else _sent(spent, call, event)
+
+
+def _sent(spent: BudgetState, call: Call, event: Event) -> BudgetState:
+    """A send is counted when it began; an external one was counted when it was registered."""
+    if not spent.quotas or call.effect not in ("pure", "sandboxed"):
+        return spent
+    return budget.sent(spent, call.tool, event.ts - round((event.duration_ms or 0.0) * 1000))

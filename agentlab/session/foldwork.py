@@ -11,7 +11,7 @@ from agentlab.context.drift import COURSE_ROUNDS, extended
 from agentlab.events import Event
 from agentlab.evolve import evolve
 from agentlab.guard import action_of, observe
-from agentlab.session.foldspending import answered, called, requested, sent_again
+from agentlab.session.foldspending import answered, called, failed, requested, tried
 from agentlab.session.state import Call, LoopState, Settled, State, StepStats, operation
 
 Changes = dict[str, Any]
@@ -96,7 +96,7 @@ def _model_error(state: State, event: Event) -> Changes:
         waited_s=state.model.waited_s + delay,
         gave_up="" if will_retry else f"{p['kind']}: {p['message']}"[:500],
     )
-    change = budget.cut if p.get("at_risk") else budget.release
+    spent = failed(state, event)
     stats = _stats(state, retries=1 if will_retry else 0, errors=1)
     if state.model.purpose in ("summary", "judge") and not will_retry:
         # Work can go on without either: conclusions are then drawn by rule, drift is measured by words.
@@ -104,12 +104,12 @@ def _model_error(state: State, event: Event) -> Changes:
         return {
             "context": context,
             "model": evolve(model, failures=0, waited_s=0.0, gave_up=""),
-            "budget": change(state.budget, p["request_id"]),
+            "budget": spent,
             "plan": evolve(state.plan, stats=stats),
         }
     return {
         "model": model,
-        "budget": change(state.budget, p["request_id"]),
+        "budget": spent,
         "plan": evolve(state.plan, stats=stats),
     }
 
@@ -261,7 +261,7 @@ def _retry_scheduled(state: State, event: Event) -> Changes:
         last_error=reason,
     )
     changes = {"calls": calls, "plan": evolve(state.plan, stats=_stats(state, retries=1))}
-    return {**changes, "budget": sent_again(state, event)} if state.budget.quotas else changes
+    return {**changes, "budget": tried(state, event)}
 
 
 # --- effects -------------------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ def request_estimate(state: State, definition: Definition) -> dict[str, int]:
         return base
     amounts = budget.estimated(state.budget, base)
     amounts["model_calls"] = 1
+    amounts.update(_time(state, "model"))
     price = budget.price_of(definition.budget.get("prices"), definition.model)
     if price is not None:
         usage = Usage(amounts["input_tokens"], amounts["output_tokens"])
@@ -39,6 +40,12 @@ def request_estimate(state: State, definition: Definition) -> dict[str, int]:
         if cost is not None:
             amounts["cost_microusd"] = cost
     return amounts
+
+
+def _time(state: State, what: str) -> dict[str, int]:
+    """How long a command is expected to take, in the dimensions of time that are limited."""
+    expected = budget.expected_ms(state.budget, what)
+    return {name: expected for name in ("active_ms", "wall_ms") if name in state.budget.limits} if expected else {}
 
 
 def limited(state: State) -> bool:
@@ -77,9 +84,9 @@ def draw(state: State, amounts: Mapping[str, int]) -> c.DrawBudget | None:
     return c.DrawBudget(needs, wishes) if needs else None
 
 
-def call_estimate(tool: ToolSpec) -> dict[str, int]:
+def call_estimate(state: State, tool: ToolSpec) -> dict[str, int]:
     """What one call of a tool needs."""
-    amounts = {"tool_calls": 1, f"tool:{tool.name}": 1}
+    amounts = {"tool_calls": 1, f"tool:{tool.name}": 1, **_time(state, tool.name)}
     if tool.price_microusd:
         amounts["cost_microusd"] = tool.price_microusd
     return amounts

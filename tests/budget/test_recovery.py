@@ -12,6 +12,7 @@ from agentlab.budget.reserving import known
 from agentlab.definition import Limits
 from agentlab.events import GENESIS, Draft, Head, seal
 from agentlab.harness.wake import load
+from agentlab.models.scripted import call, say
 from agentlab.session.fold import fold_all
 from agentlab.session.state import State
 from agentlab.session.statecodec import state_from_json, to_json
@@ -193,3 +194,31 @@ def test_a_tool_may_carry_a_price():
     assert made.run("s") == "paused"
     state = load(made.store.open("s"), made.store.blobs).state
     assert state.budget.used["cost_microusd"] == 400 and "tool:send" not in state.budget.used, "the second is too dear"
+
+
+def test_tokens_without_a_price_keep_what_was_expected_counted_until_somebody_knows():
+    made = world(Outside())
+    prices = {"prices": {"scripted:small": {"input": 3.0, "output": 15.0}}}  # and nothing for the cache
+    made.accept(task(limits=Limits(rounds_per_step=10, cost_microusd=2_000_000), budget=prices), "s")
+    assert made.run("s") == "ended"
+    state = load(made.store.open("s"), made.store.blobs).state.budget
+    assert state.unpriced == state.used["model_calls"] == len(state.at_risk)
+    assert "cost_microusd" not in state.used and state.committed("cost_microusd") > 0
+    request = next(iter(state.at_risk))
+    assert known(state, request, {"cost_microusd": 900}).used["cost_microusd"] == 900
+
+
+def test_time_is_estimated_from_how_long_things_took():
+    """Answers take two seconds each: with less than that left, the model is not asked again."""
+
+    def slowly(view):
+        made.clock.advance(2.0)
+        return [say("thinking"), call("add", a=len(view.calls("add")), b=1)]
+
+    made = world(Outside(), model=slowly)
+    made.accept(task(steps=(), validator=None, limits=Limits(active_s=7.0, rounds_per_step=None)), "s")
+    assert made.run("s") == "paused"
+    state = load(made.store.open("s"), made.store.blobs).state
+    assert state.control.reason == "budget"
+    assert 6000 <= state.budget.used["active_ms"] < 7000, "three answers of two seconds, and no fourth"
+    assert state.budget.used["model_calls"] == 3
