@@ -15,7 +15,7 @@ FOUND_CHARS = 200
 PER_CALL = 4
 """Anchors that one call may add by rule."""
 
-_ID = re.compile(r"(?:^|_)(?:id|uuid|guid|ref|reference|ticket|receipt|confirmation|number)$", re.IGNORECASE)
+_ID = re.compile(r"(?:(?:^|_)(?:id|uuid|guid|ref|reference|ticket|receipt|confirmation)|_number)$", re.IGNORECASE)
 _CHOSEN = re.compile(
     r"(?:^|_)(?:filters?|where|condition|query_filter|month|year|quarter|period|since|until|from_date|to_date|"
     r"start_date|end_date|region|currency|unit|timezone|locale|branch|environment|account|customer|tenant|schema)$",

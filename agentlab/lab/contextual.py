@@ -121,8 +121,10 @@ def context_report(session: Session) -> ContextReport:
         if event.type == "context_compacted":
             compactions.append(_compaction(event))
         found = _drift(event)
-        if found is not None:
-            drift.append(found)
+        if found is not None and not (
+            drift and drift[-1].by == "words" and drift[-1].restated and drift[-1].seq == found.seq - 1
+        ):
+            drift.append(found)  # what is told right before a request is the measure of that request
     context = state.context
     system, tools = fixed_layer(definition)
     fixed = sum(len(block.text) for block in (*system, *tools))

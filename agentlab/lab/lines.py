@@ -14,6 +14,7 @@ MARKS = {
     "execution_rerun": "↻", "snapshot_taken": "▣", "checkpoint_written": "◆", "recovery_started": "♻", "recovery_step": "♻",
     "statement_checked": "♻", "recovery_completed": "♻", "session_paused": "‖", "session_ended": "■", "question_asked": "?",
     "budget_alert": "!", "budget_extended": "+", "budget_refused": "!", "session_queued": "…", "session_admitted": "▸",
+    "guard_verdict": "∞", "anchor_set": "⚓", "anchors_full": "⚓", "context_compacted": "⇲", "drift_measured": "↯",
     "restored_to": "⟲", "restore_requested": "⟲", "restore_refused": "⟲",
 }  # fmt: skip
 """One mark for each kind that a person looks for; other kinds get a dot."""
@@ -69,11 +70,15 @@ def _other(event: Event) -> str:
         "session_queued": ("place",), "session_admitted": ("place",),
         "restored_to": ("checkpoint_seq", "label", "superseded_to"),
         "restore_requested": ("checkpoint_seq",), "restore_refused": ("reason",),
+        "guard_verdict": ("rule", "action"), "anchors_full": ("name",), "drift_measured": ("distance", "threshold"),
+        "context_compacted": ("strategy", "tokens_before", "tokens_after"),
     }  # fmt: skip
     if event.type == "session_started":
         return str(p["input"].get("task", ""))
     if event.type == "fault_injected" and not p.get("point"):
         return f"{p['action']} {p['target']} {p['fault']}"
+    if event.type == "anchor_set":
+        return f"{p['name']} = {_short(p['value'])}" if p["value"] else f"{p['name']} is free"
     if event.type == "sandbox_restored":
         return f"{len(p['rerun'])} commands run again, {len(p['differs'])} differ"
     return ", ".join(
