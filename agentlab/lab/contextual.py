@@ -116,7 +116,8 @@ class ContextReport(Rich):
 def context_report(session: Session) -> ContextReport:
     """The context of a session as of now. Reads the whole log once, changes nothing."""
     state, definition = session.state, session.definition
-    compactions, drift = [], []
+    compactions: list[Compaction] = []
+    drift: list[Drift] = []
     for event in session.replay(1):
         if event.type == "context_compacted":
             compactions.append(_compaction(event))

@@ -37,6 +37,7 @@ def test_ids_filters_and_parameters_are_found_by_their_names():
         found_in("t", {"valid": True, "grid": 4, "paid": "x", "where": ""}, {"order_id": {"$blob": "x"}}, False) == {}
     )
     assert found_in("t", {"where": "a" * 201}, {"text_id": "two\nlines"}, False) == {}
+    assert found_in("t", {"number": 4, "invoice_number": 5}, None, False) == {"invoice_number": "5"}
     assert new_in({"a": "1"}, {"a": "2", "b": "3", "c": "4"}, 2) == {"a": "2", "b": "3"}
 
 
