@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from agentlab.analysis.sources import Source, analysed
+from agentlab.query.views import VIEWS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -141,3 +142,23 @@ def sessions(x: Source, *, lab: Any = None, arrow: bool = False) -> Any:
     Columns: session_id, task, model, status, outcome, events, started_at, ended_at, turns, tokens, cost_usd, crashes, ….
     """
     return _view("sessions", x, lab, arrow)
+
+
+def _document() -> None:
+    """Put every column with its type and meaning into the help of each function: ``help(al.frames.calls)``."""
+    for name, view in VIEWS.items():
+        function: Any = globals()[name]
+        width = max(len(column.name) for column in view.columns)
+        lines = [f"    {column.name:<{width}}  {column.type:<5}  {column.meaning}" for column in view.columns]
+        head = (function.__doc__ or "").split("Columns:")[0].rstrip()
+        arguments = (
+            "    Args:\n        x: a session, several, a lab, or an SQL condition over the columns of the view ``sessions``\n"
+            "        lab: whose sessions a condition means; the one in hand (in a notebook) or ``./lab`` without it\n"
+            "        arrow: give an Arrow table instead of a pandas data frame"
+        )
+        function.__doc__ = "\n".join(
+            [head, "", arguments, "", f"    One row is {view.meaning}. Columns:", "", *lines, "    "]
+        )
+
+
+_document()

@@ -29,6 +29,7 @@ _TABLES = (
     ("External effects", "effects", "session_id tool_name effect_key state tries verified decision completed_seq"),
     ("Checkpoints", "checkpoints", "session_id seq reason cursor duration_s size_bytes loads"),
 )  # fmt: skip
+_PICTURES = ("timeline", "recovery", "latency", "latency_over_run", "burn", "effects", "loops", "context")
 _TOOLS = """
 SELECT tool_name AS tool, count(*) AS calls, count(*) FILTER (NOT ok) AS failed,
     round(quantile_cont(latency_s, 0.5), 4) AS p50_s, round(quantile_cont(latency_s, 0.95), 4) AS p95_s,
@@ -99,7 +100,7 @@ def page(x: Source, *, lab: Any = None, title: str = "") -> str:
     names = sessions.session_id.tolist()
     title = title or (f"Session {names[0]}" if len(names) == 1 else f"{len(names)} sessions")
     parts = [_summary(sessions), "<h2>Diagnosis</h2>", diagnosis_html(diagnose(found))]
-    parts += [_picture(found, name) for name in plots.OF_SESSIONS if names]
+    parts += [_picture(found, name) for name in _PICTURES if names]
     parts += [
         "<h2>Tools</h2>",
         _table(found.sql(_TOOLS)),

@@ -42,6 +42,7 @@ def context(x: Source, *, ax: d.Axes | None = None, lab: Any = None) -> d.Axes:
     ax.set_ylim(bottom=0)
     ax.set_xlim(left=min(1, data.x.min()))
     ax.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    d.whole_numbers(ax)
     ax.set_xlabel("request to the model", fontsize=9)
     ax.set_ylabel("tokens", fontsize=9)
     total = data.base_tokens + data.scratch_tokens

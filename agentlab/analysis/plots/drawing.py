@@ -177,6 +177,13 @@ def binned(x: Frame, bins: int) -> Frame:
     return x * 0.0 + (edges[index] + edges[index + 1]) / 2
 
 
+def whole_numbers(ax: Axes) -> None:
+    """Ticks of the lower axis at whole numbers only: there is no call 1.5."""
+    from matplotlib.ticker import MaxNLocator
+
+    ax.xaxis.set_major_locator(MaxNLocator(nbins=9, integer=True))
+
+
 def seconds_text(value: float) -> str:
     """Seconds for a person: 12 ms, 3.4 s, 5.2 min, 1.3 h."""
     if value < 0.0995:

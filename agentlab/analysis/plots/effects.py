@@ -19,7 +19,9 @@ WHERE type IN ('effect_pending', 'effect_verified') ORDER BY session_id, seq
 
 
 def effects(x: Source, *, ax: d.Axes | None = None, lab: Any = None) -> d.Axes:
-    """A row for each external effect, from its registration to its end; every try and verification is marked.
+    """A row for each external effect, from its registration to its end: tool, key, how often it was tried.
+
+    Every try and verification is marked.
 
     With more than twenty-four, those that did not simply complete are drawn first. Data: the view ``effects`` with
     ``x`` and ``x_end`` (elapsed time in the axis's unit).
@@ -47,7 +49,9 @@ def effects(x: Source, *, ax: d.Axes | None = None, lab: Any = None) -> d.Axes:
     for kind, marker, color, words in looks:
         part = moments[(moments.type == kind) & moments.y.notna()]
         if len(part):
-            ax.plot(part.x, part.y, marker, color=color, markersize=9 if marker == "|" else 6, label=words, zorder=3)
+            # Above the line: what was verified as completed is recorded in the same moment.
+            y = part.y.astype(float) - (0.0 if marker == "|" else 0.26)
+            ax.plot(part.x, y, marker, color=color, markersize=9 if marker == "|" else 6, label=words, zorder=3)
     for state, (color, marker) in STATES.items():
         of_state = rows.reset_index(drop=True).query("state == @state")
         if len(of_state):
@@ -56,12 +60,19 @@ def effects(x: Source, *, ax: d.Axes | None = None, lab: Any = None) -> d.Axes:
                 of_state.x_end.fillna(now), of_state.index, marker, color=color, markersize=7, label=label, zorder=4
             )
     d.mark_deaths(ax, d.deaths(found, clock))
-    ax.set_yticks(range(len(rows)), [f"{row.tool_name} {d.shown(row.effect_key, 26)}" for row in rows.itertuples()])
+    ax.set_yticks(
+        range(len(rows)),
+        [f"{row.tool_name} {d.shown(row.effect_key, 26)}, {_tries(row.tries)}" for row in rows.itertuples()],
+    )
     ax.set_ylim(len(rows) - 0.4, -0.6)
     ax.set_xlabel(clock.label, fontsize=9)
     counts = ", ".join(f"{n} {state}" for state, n in data.state.value_counts().items())
     twice = int((data.tries > 1).sum())
     return d.finish(ax, data, title, f"{title}. {counts}; {twice} begun more than once.", legend=4)
+
+
+def _tries(number: int) -> str:
+    return "1 try" if number == 1 else f"{number} tries"
 
 
 def _chosen(data: Frame) -> Frame:

@@ -48,6 +48,7 @@ def loops(x: Source, *, ax: d.Axes | None = None, lab: Any = None, window: int =
     ax.set_ylim(len(labels) - 0.4, top - height - 0.5)
     marks = d.deaths(found, d.Elapsed.of(found))
     d.mark_deaths(ax, d.on_axis(marks, data))
+    d.whole_numbers(ax)
     ax.set_xlabel("tool call", fontsize=9)
     peak = data.loc[data.rate.idxmax()]
     alt = (
