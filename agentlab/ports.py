@@ -348,6 +348,10 @@ class Sandbox(Protocol):
         """The log has these results; they may be forgotten."""
         ...
 
+    def changed_bytes(self) -> int:
+        """Bytes of the files that are not as the newest snapshot taken or restored here holds them; nothing is read."""
+        ...
+
     def snapshot(self) -> Snapshot:
         """Pack the workspace into blobs, only while nothing runs; the manifest is durable last."""
         ...

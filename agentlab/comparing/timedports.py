@@ -67,7 +67,7 @@ class TimedSandbox:
         self, box: SimulatedSandbox, boxes: SimulatedSandboxes, timing: Timing, tool_of: Callable[[str], str]
     ) -> None:
         self._box, self._boxes, self._timing, self._tool_of = box, boxes, timing, tool_of
-        for name in ("confirm", "finished", "acknowledge", "read_file", "destroy"):
+        for name in ("confirm", "finished", "acknowledge", "read_file", "changed_bytes", "destroy"):
             setattr(self, name, getattr(box, name))
 
     @property

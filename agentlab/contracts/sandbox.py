@@ -104,6 +104,17 @@ class SandboxContract:
         again = sandbox.snapshot()
         assert (again.digest, again.new_bytes) == (taken.digest, 0)
 
+    def test_changed_bytes_are_those_that_no_snapshot_holds(self, sandbox: Sandbox, argv: Argv) -> None:
+        before = sandbox.changed_bytes()
+        sandbox.execute("e1", Execution(argv("write", "a.txt", "one")))
+        assert sandbox.changed_bytes() == before + 3
+        taken = sandbox.snapshot()
+        assert sandbox.changed_bytes() == 0
+        sandbox.execute("e2", Execution(argv("write", "b.txt", "twelve")))
+        assert sandbox.changed_bytes() == 6
+        sandbox.restore(taken.digest)
+        assert sandbox.changed_bytes() == 0
+
     def test_another_sandbox_restores_the_same(self, sandboxes: Sandboxes, sandbox: Sandbox, argv: Argv) -> None:
         sandbox.execute("e1", Execution(argv("write", "a.txt", "one")))
         digest = sandbox.snapshot().digest

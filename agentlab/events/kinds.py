@@ -61,7 +61,7 @@ _TABLE: tuple[tuple[Class, str, str, str], ...] = (
      "the model asked for a tool: not sent yet"),
     ("intent", "tool_started", "call_id tool exec_id?", "a call that is not repeatable is about to be sent"),
     ("fact", "tool_result", "call_id tool output summary? stdout? stderr? exitCode? reused? effect_of? effect_of_session?"
-     " late? truncated? not_run?",
+     " late? changed_bytes? truncated? not_run?",
      "the one result of a call"),
     ("fact", "tool_error", "call_id tool message kind? output? stdout? stderr? exitCode? tries? retryable? not_run? traceback?",
      "a call failed; the model sees it and chooses"),

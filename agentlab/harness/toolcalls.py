@@ -18,6 +18,7 @@ from agentlab.harness.anchoring import remember
 from agentlab.harness.recalling import recall
 from agentlab.harness.retrying import tool_delay
 from agentlab.harness.rig import Rig
+from agentlab.policies import asks_for_bytes
 from agentlab.ports import Completed, ToolInvocation, ToolOutcome
 from agentlab.session.commands import AnswerCall, RunCall
 from agentlab.session.state import Call
@@ -217,7 +218,8 @@ def _sandboxed(rig: Rig, call: Call, tool: ToolSpec, arguments: Mapping[str, Any
     rig.unacknowledged.append(exec_id)
     outcome = result_of(completed)
     if outcome.ok:
-        return [result_draft(rig, call, outcome.value, outcome, exit_code=completed.exit_code, **_cut(completed))]
+        extra = {**_cut(completed), **_changed(rig)}
+        return [result_draft(rig, call, outcome.value, outcome, exit_code=completed.exit_code, **extra)]
     drafts = failed(rig, call, tool, outcome)
     return drafts
 
@@ -225,6 +227,16 @@ def _sandboxed(rig: Rig, call: Call, tool: ToolSpec, arguments: Mapping[str, Any
 def execution_id(call_id: str, tries: int | str, restores: int) -> str:
     """The id of one execution of a call: what ran in a workspace that a restore took back is another one."""
     return f"{call_id}.{tries}" + (f"r{restores}" if restores else "")
+
+
+def _changed(rig: Rig) -> dict[str, Any]:
+    """How much no snapshot holds, where the checkpoint policy wants to know; looking costs a walk over the workspace."""
+    if rig.sandbox is None or not asks_for_bytes(rig.run.definition.policy):
+        return {}
+    try:
+        return {"changed_bytes": rig.sandbox.changed_bytes()}
+    except SandboxGone:
+        return {}  # the next command finds the loss; this one's result is known
 
 
 def _cut(completed: Completed) -> dict[str, Any]:

@@ -9,7 +9,7 @@ checkpoints. A :class:`~agentlab.definition.PolicySpec` names a trigger and its 
 from agentlab.policies.arguments import ARGUMENTS, validate
 from agentlab.policies.facts import Facts, facts_at_start
 from agentlab.policies.grammar import parse_policy, policy_text
-from agentlab.policies.rules import DEFAULT, DEFAULT_EVERY_EVENTS, due
+from agentlab.policies.rules import DEFAULT, DEFAULT_EVERY_EVENTS, asks_for_bytes, due
 from agentlab.policies.triggers import TRIGGERS, Trigger, measured_cost, measured_mtbf
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "TRIGGERS",
     "Facts",
     "Trigger",
+    "asks_for_bytes",
     "due",
     "facts_at_start",
     "measured_cost",

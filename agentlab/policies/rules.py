@@ -8,6 +8,11 @@ from agentlab.policies.facts import Facts
 from agentlab.policies.triggers import TRIGGERS
 
 DEFAULT_EVERY_EVENTS = 50
+"""N of the default policy. Measured on files of two durabilities, one busy machine, a small task: a checkpoint costs
+as much as reading 80 to 250 events back (30 ms against 0.14 to 0.37 ms each), and a turn gives six to eight events. So
+a recovery reads at most 50 events, some 15 ms, less than the start of the process; and with a model that takes a second
+for a turn, the checkpoints take less than one part in two hundred of the time. A smaller N buys nothing that anybody
+would notice, a larger one makes a crash dearer in commands that run again after a sandbox loss (about seven at most)."""
 
 DEFAULT = PolicySpec(
     "any",
@@ -18,6 +23,11 @@ DEFAULT = PolicySpec(
         PolicySpec("on_pause"),
     ),
 )
+
+
+def asks_for_bytes(spec: PolicySpec) -> bool:
+    """Whether any part of a policy wants to know how many bytes no snapshot holds."""
+    return (spec.kind == "unsnapshotted" and "bytes" in spec.args) or any(map(asks_for_bytes, spec.parts))
 
 
 def due(spec: PolicySpec, facts: Facts) -> str | None:

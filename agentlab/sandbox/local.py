@@ -82,6 +82,10 @@ class LocalSandbox:
         self._request("acknowledge", exec_ids=list(exec_ids))
         reach(CrashPoint.SANDBOX_ACK, "after")
 
+    def changed_bytes(self) -> int:
+        """See :meth:`agentlab.ports.Sandbox.changed_bytes`."""
+        return int(self._request("changed")["bytes"])
+
     def snapshot(self) -> Snapshot:
         """See :meth:`agentlab.ports.Sandbox.snapshot`."""
         reach(CrashPoint.SNAPSHOT, "before")

@@ -12,6 +12,7 @@ execute         ``exec_id``, ``argv``, ``cwd``, ``stdin``, ``env``, ``files``, l
 result          ``exec_id``; answers when it is done and its result durable
 finished        ids of results that are kept
 acknowledge     ``exec_ids``; their results are forgotten, the ids are not: they never run again before a restore
+changed         answers ``bytes``: of files that are not as the newest snapshot holds them
 snapshot        packs the workspace; refused while a command runs
 restore         ``digest``; what runs is killed first
 put_files       ``files``: relative path to digest
@@ -269,6 +270,9 @@ class Server:
         for exec_id in ids:
             self._results.acknowledge(str(exec_id))
         return {}
+
+    def _op_changed(self, connection: Connection, request: Json) -> Json:
+        return {"bytes": self._place.changed_bytes()}
 
     def _op_snapshot(self, connection: Connection, request: Json) -> Json:
         if self._running is not None:

@@ -44,6 +44,8 @@ class _Box:
     results: dict[str, Completed] = field(default_factory=dict)
     acknowledged: set[str] = field(default_factory=set)
     last: str | None = None
+    saved: Workspace = field(default_factory=lambda: MappingProxyType({}))
+    """The workspace of the newest snapshot taken or restored."""
 
 
 class SimulatedSandboxes:
@@ -205,6 +207,11 @@ class SimulatedSandbox:
                 box.acknowledged.add(exec_id)
         reach(CrashPoint.SANDBOX_ACK, "after")
 
+    def changed_bytes(self) -> int:
+        """See :meth:`agentlab.ports.Sandbox.changed_bytes`."""
+        box = self._box()
+        return sum(len(data) for path, data in box.workspace.items() if box.saved.get(path) != data)
+
     def snapshot(self) -> Snapshot:
         """See :meth:`agentlab.ports.Sandbox.snapshot`."""
         reach(CrashPoint.SNAPSHOT, "before")
@@ -221,6 +228,7 @@ class SimulatedSandbox:
         new += 0 if blobs.has(hashlib.sha256(manifest).hexdigest()) else len(manifest)
         total = sum(map(len, box.workspace.values()))
         taken = Snapshot(blobs.put(manifest), len(box.workspace), total, new, box.last)
+        box.saved = box.workspace
         reach(CrashPoint.SNAPSHOT, "after", taken.digest)
         return taken
 
@@ -234,6 +242,7 @@ class SimulatedSandbox:
             raise SandboxError(f"snapshot {digest}: {error}") from error
         files = {entry.path: self._fetch(entry.path, entry.ref) for entry in entries if entry.kind == "file"}
         box.workspace, box.last = MappingProxyType(files), None
+        box.saved = box.workspace
         box.acknowledged.clear()
         reach(CrashPoint.SNAPSHOT_RESTORE, "after", digest)
 

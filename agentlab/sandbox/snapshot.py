@@ -26,7 +26,9 @@ from agentlab.sandbox.trees import make_writable, remove
 
 RACY_NS = 2_000_000_000
 """Nanoseconds: the coarsest clock tick of the file systems in use (FAT's)."""
-Cache = dict[str, tuple[tuple[int, int, int, int], str]]
+Key = tuple[int, int, int, int]
+"""Size, times and inode of a file: what shows from outside whether it has changed."""
+Cache = dict[str, tuple[Key, str]]
 
 
 class Entry(NamedTuple):
@@ -111,7 +113,7 @@ def _open(path: str, mode: int) -> int:
             os.chmod(path, mode)
 
 
-def _key(about: os.stat_result) -> tuple[int, int, int, int]:
+def _key(about: os.stat_result) -> Key:
     return about.st_size, about.st_mtime_ns, about.st_ctime_ns, about.st_ino
 
 
@@ -138,6 +140,18 @@ def _hashed(fd: int) -> tuple[str, int]:
         seen.update(piece)
         size += len(piece)
     return seen.hexdigest(), size
+
+
+def held(root: str) -> dict[str, Key]:
+    """How each regular file looks from outside, right after a snapshot: to see later which have changed."""
+    return {path: _key(about) for path, about in _walk(root) if stat.S_ISREG(about.st_mode)}
+
+
+def changed_bytes(root: str, known: dict[str, Key]) -> int:
+    """Bytes of the regular files that do not look as they are ``known``; nothing is read."""
+    return sum(
+        about.st_size for path, about in _walk(root) if stat.S_ISREG(about.st_mode) and known.get(path) != _key(about)
+    )
 
 
 def take(root: str, blobs: BlobFolder, cache: Cache) -> Taken:

@@ -30,6 +30,7 @@ class Workplace:
         self._scratch = os.path.join(home, "scratch")
         self._blobs = BlobFolder(blobs)
         self._cache: snapshot.Cache = {}
+        self._held: dict[str, snapshot.Key] | None = None
         self.damaged = False
 
     def check(self) -> None:
@@ -113,13 +114,29 @@ class Workplace:
         os.lseek(fd, 0, os.SEEK_SET)
         return fd
 
+    def changed_bytes(self) -> int:
+        """Bytes of files that are not as the newest snapshot holds them; what can not be looked into does not count."""
+        try:
+            if self._held is None:
+                self._held = {path: known[0] for path, known in self._cache.items()}
+            return snapshot.changed_bytes(self.root, self._held)
+        except OSError:
+            return 0
+
     def snapshot(self) -> snapshot.Taken:
         """Pack the workspace; the caller sees to it that nothing runs."""
         self.check()
         try:
-            return snapshot.take(self.root, self._blobs, self._cache)
+            taken = snapshot.take(self.root, self._blobs, self._cache)
         except ValueError as error:
             raise Refused("changed", str(error)) from error
+        self._note_held()
+        return taken
+
+    def _note_held(self) -> None:
+        """Remember what the newest snapshot holds, once somebody has asked; the cache leaves out what is too fresh."""
+        if self._held is not None:
+            self._held = snapshot.held(self.root)
 
     def restore(self, digest: str) -> None:
         """Make the workspace equal to a snapshot; after a failure on the way it is *damaged* until one succeeds."""
@@ -136,6 +153,7 @@ class Workplace:
         except ValueError as error:
             raise Refused("blob", f"snapshot {digest}: {error}") from error
         self.damaged = False
+        self._note_held()
 
 
 def _mode(target: str) -> int:

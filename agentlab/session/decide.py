@@ -106,6 +106,7 @@ def facts(state: State, *, effect_next: bool = False, pausing: bool = False) -> 
         pausing=pausing,
         step_kind=step.kind if step else "",
         unsnapshotted=len(state.sandbox.since_snapshot),
+        unsnapshotted_bytes=state.sandbox.changed_bytes,
         checkpoint_cost_s=state.checkpoint.total_cost_ms / max(1, state.checkpoint.written) / 1000,
         budget_used=budget.share(state.budget) if state.budget.limits else 0.0,
         budget_before=state.checkpoint.budget_used,

@@ -184,6 +184,7 @@ def _answered(state: State, event: Event, kind: str) -> Changes:
         sandbox = evolve(
             sandbox,
             since_snapshot=(*sandbox.since_snapshot, (call.call_id, event.seq)),
+            changed_bytes=p.get("changed_bytes", sandbox.changed_bytes),
         )
     counted = 0 if good else state.errors_in_a_row + 1
     return {
@@ -379,7 +380,7 @@ def _differs(found: dict[str, Any]) -> str:
 
 
 def _snapshot_taken(state: State, event: Event) -> Changes:
-    return {"sandbox": evolve(state.sandbox, snapshot=event.payload["digest"], since_snapshot=())}
+    return {"sandbox": evolve(state.sandbox, snapshot=event.payload["digest"], since_snapshot=(), changed_bytes=0)}
 
 
 def _sandbox_destroyed(state: State, event: Event) -> Changes:

@@ -72,6 +72,7 @@ ADDED_IN_2: Mapping[str, Any] = {
     "recovery.went_back": False,
     "effects.inherited": {},
     "effects.recent[].output": "",
+    "sandbox.changed_bytes": 0,
     "sandbox.restores": 0,
     "sandbox.stale": False,
 }

@@ -103,6 +103,8 @@ class SandboxState:
     since_snapshot: tuple[tuple[str, int], ...] = ()
     stale: bool = False
     """The folder holds what a return to a checkpoint superseded: it is emptied before it is filled."""
+    changed_bytes: int = 0
+    """Bytes of files that no snapshot holds, as measured after the newest command; only where a policy asks for it."""
     restores: int = 0
     """Returns to a checkpoint so far: a command that is run again after one is another execution."""
 

@@ -138,6 +138,7 @@ def _sandbox(now: SandboxState, then: SandboxState) -> SandboxState:
         losses=0,
         snapshot=then.snapshot,
         since_snapshot=then.since_snapshot,
+        changed_bytes=then.changed_bytes,
     )
 
 
