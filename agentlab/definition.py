@@ -120,6 +120,8 @@ class Limits:
     model_timeout_s: float = 600.0
     retry_wait_s: float = 900.0
     """Longest total wait for one model answer, over all its retries; Retry-After is respected within it."""
+    session_retries: int | None = 1000
+    """Retries of models and tools together that one session may make; then a failure is what it is at once."""
     input_tokens: int | None = None
     output_tokens: int | None = None
     cache_tokens: int | None = None

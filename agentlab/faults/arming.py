@@ -43,6 +43,8 @@ class Arming:
         self._shift_clock, self._second = shift_clock, second
         self._faults: list[Fault] = []
         self._visits: dict[str, int] = {}
+        self._services: set[str] = set()
+        """Ids of the service faults armed in this process: they strike and leave it alive."""
         self._commit: frozenset[str] = frozenset()
         """Kinds of the events of the commit in progress."""
         self._busy = False
@@ -66,6 +68,7 @@ class Arming:
         fresh = [f for f in faults if f.id not in known and not self._marks.has(f.id)]
         with self._changed:
             self._faults += fresh
+            self._services |= {f.id for f in fresh if f.service}
             self._changed.notify()
         self._keep_time()
 
@@ -102,10 +105,13 @@ class Arming:
         return due[0].action, due[0].value
 
     def _due(self, fault: Fault) -> bool:
-        """Count a visit of an armed fault, whether this is the one. Faults behind others do not count before their turn
-        at services and disks; at crash points they count from the first visit of this process on."""
+        """Count a visit of an armed fault; whether this is the one.
+
+        What follows a service fault, or is one, counts from its turn on. What follows a death counts from the first visit
+        of this process on, which is the same where a harness died; behind a sandbox both may strike at one visit.
+        """
         ready = not fault.follows or self._marks.has(fault.follows)
-        if fault.service and not ready:
+        if not ready and (fault.service or fault.follows in self._services):
             return False
         self._visits[fault.id] = self._visits.get(fault.id, 0) + 1
         return ready and self._visits[fault.id] >= fault.visit if fault.service else (

@@ -11,11 +11,9 @@ from agentlab.failures import Process
 from agentlab.faults.spec import Fault, deaths, fault_from_json, parse_faults
 
 NAMED: Mapping[str, tuple[str, ...]] = {
-    # Time after time a call takes longer than its limit, retries pile up behind each other until the service sheds
-    # load, and a watchdog that sees no progress ends the process in the middle of it.
-    "retry_storm": (
-        "model:timeout=0.1,model:timeout=0.2,model:timeout=0.4,model:529*2,term:harness@model_error",
-    ),
+    # After a good start a call takes longer than its limit, and longer each time it is tried again; the retries of all
+    # fill the service's queue, which sheds load; and a watchdog that sees no progress ends the process in the middle.
+    "retry_storm": ("model:timeout=0.1#2,model:timeout=0.2,model:timeout=0.4,model:529,term:harness@model_error:after",),
 }  # fmt: skip
 """Schedules that have a name, in words."""
 

@@ -25,7 +25,7 @@ from agentlab.definition import Definition
 from agentlab.errors import ModelError, NoCredentials, UserError
 from agentlab.events import Draft, Fixed, FixedList, canonical, input_hash, plain
 from agentlab.harness import compacting, drifting
-from agentlab.harness.retrying import model_delay
+from agentlab.harness.retrying import model_delay, retries_spent
 from agentlab.harness.rig import Rig
 from agentlab.harness.telling import RULES, RULES_WITH_PLAN, statement_prompt, status_text
 from agentlab.models.digest import request_digest
@@ -263,11 +263,13 @@ def _error_draft(rig: Rig, error: ModelError, request_id: str, purpose: str, dur
     limits, model = rig.run.definition.limits, rig.state.model
     delay = model_delay(error, model.failures, request_id)
     allowed = model.failures < limits.model_retries and model.waited_s + delay <= limits.retry_wait_s
-    will_retry = error.retryable and allowed
+    spent = retries_spent(rig.run.definition, rig.state)
+    will_retry = error.retryable and allowed and not spent
+    message = str(error)[:2000] + (f"; {spent}" if spent and error.retryable else "")
     payload: dict[str, Any] = {
         "request_id": request_id,
         "kind": error.kind,
-        "message": str(error)[:2000],
+        "message": message,
         "status": error.status,
         "retry_after_s": error.retry_after_s,
         "will_retry": will_retry,
@@ -277,7 +279,7 @@ def _error_draft(rig: Rig, error: ModelError, request_id: str, purpose: str, dur
     return Draft(
         "model_error",
         {k: v for k, v in payload.items() if v is not None},
-        error={"type": error.kind, "message": str(error)[:2000]},
+        error={"type": error.kind, "message": message},
         error_type=error.kind,
         duration_ms=duration_ms,
         step=_step(rig),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 
+from agentlab.definition import Definition
 from agentlab.errors import ModelError
+from agentlab.session.state import State
 
 BASE_S = 0.5
 CAP_S = 60.0
@@ -24,3 +26,11 @@ def model_delay(error: ModelError, failures: int, identity: str) -> float:
 def tool_delay(tries: int, identity: str) -> float:
     """Seconds before a tool is tried again."""
     return round(min(CAP_S, 0.1 * 2.0**tries) * jitter(identity), 3)
+
+
+def retries_spent(definition: Definition, state: State) -> str:
+    """Why nothing is tried again in this session any more; empty while its limit is not reached."""
+    limit = definition.limits.session_retries
+    if limit is None or sum(stats.retries for stats in state.plan.stats.values()) < limit:
+        return ""
+    return f"the session's limit of {limit} retries is used up"

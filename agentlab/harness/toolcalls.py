@@ -16,7 +16,7 @@ from agentlab.events import Draft, plain
 from agentlab.harness import effects
 from agentlab.harness.anchoring import remember
 from agentlab.harness.recalling import recall
-from agentlab.harness.retrying import tool_delay
+from agentlab.harness.retrying import retries_spent, tool_delay
 from agentlab.harness.rig import Rig
 from agentlab.policies import asks_for_bytes
 from agentlab.ports import Completed, ToolInvocation, ToolOutcome
@@ -148,7 +148,7 @@ def failed(rig: Rig, call: Call, tool: ToolSpec, outcome: ToolOutcome) -> list[D
     """A failed try of a call without external effect: again within the tool's limit, else an error for the model."""
     message = outcome.message or outcome.kind or "failed"
     kind = outcome.kind or "raised"
-    if call.tries + 1 < tool.tries:
+    if call.tries + 1 < tool.tries and not retries_spent(rig.run.definition, rig.state):
         delay = tool_delay(call.tries, call.call_id)
         payload = {"what": "tool", "reason": message, "attempt": call.tries + 1, "delay_s": delay, "ref": call.call_id}
         error = {"type": outcome.error_type or kind, "message": message[:2000]}

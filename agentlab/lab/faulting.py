@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class FaultRow:
     """One fault of a session. ``state`` is *armed* or *struck*; ``seq`` is the event that says so; ``ref`` the id of the
-    call that it hit; ``seed`` that of its schedule."""
+    call that it hit, ``hit`` what came of that call (a kind of event and its number); ``seed`` that of its schedule."""
 
     fault: str
     words: str
@@ -27,11 +27,16 @@ class FaultRow:
     incarnation: int
     follows: str = ""
     ref: str = ""
+    hit: str = ""
     seed: int | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The row as plain data."""
         return asdict(self)
+
+
+_ENDS = frozenset({"model_response", "model_error", "tool_result", "tool_error", "retry_scheduled", "effect_verified"})
+"""Events that tell what came of a call."""
 
 
 def schedule_of(crash: Iterable[Any], faults: Iterable[Any] | Faults, seed: int | None) -> Faults:
@@ -79,7 +84,11 @@ def inject(session: Session, faults: Iterable[Any] | Faults, seed: int | None = 
 def fault_rows(events: Iterable[Event]) -> list[FaultRow]:
     """Every fault of a session in the order of arming, then what was done by hand."""
     rows: dict[str, FaultRow] = {}
+    came: dict[str, list[str]] = {}
     for event in events:
+        if event.type in _ENDS:
+            call = str(event.payload.get("request_id") or event.call_id)
+            came.setdefault(call, []).append(f"{event.type} {event.seq}")
         if event.type == "fault_armed":
             for data in event.payload["schedule"]:
                 fault = fault_from_json(data)
@@ -90,9 +99,11 @@ def fault_rows(events: Iterable[Event]) -> list[FaultRow]:
             p = event.payload
             known = rows.get(p["fault"])
             key = known.fault if known else f"{p['fault']} {event.seq}"
+            ends = came.get(str(p.get("ref")), [])
             rows[key] = FaultRow(
                 p["fault"], str(p.get("point") or f"{p['action']} {p['target']}"), "struck", event.seq, event.incarnation,
-                known.follows if known else "", str(p.get("ref", "")), known.seed if known else None,
+                known.follows if known else "", str(p.get("ref", "")), seed=known.seed if known else None,
+                hit=ends.pop(0) if ends else "",
             )  # fmt: skip
     return list(rows.values())
 

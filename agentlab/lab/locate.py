@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,6 +12,8 @@ from agentlab.events import Event, iso
 from agentlab.session.recovery import next_step
 from agentlab.session.state import Call, State
 
+CHAIN = 12
+"""Links of the chain of errors that are shown."""
 SILENT_S = 30.0
 """Seconds without an event after which a living harness counts as making no progress."""
 
@@ -26,7 +28,8 @@ class Located:
     """Where a session is.
 
     ``condition`` is one of :data:`CONDITIONS`; ``evidence`` says what it rests on; ``before`` is the newest decision
-    and result before it; ``error`` the newest error with its event number; ``next`` says what to do.
+    and result before it; ``error`` the newest error with its event number; ``next`` says what to do. ``done`` is the last
+    completed step, ``chain`` every error and death since, oldest first, at most the newest :data:`CHAIN`.
     """
 
     session_id: str
@@ -37,6 +40,8 @@ class Located:
     before: str
     error: str
     next: str
+    done: str = ""
+    chain: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The finding as plain data."""
@@ -49,6 +54,8 @@ class Located:
         lines += [f"  because {e}" for e in self.evidence]
         lines += [f"  before: {self.before}"] if self.before else []
         lines += [f"  error: {self.error}"] if self.error else []
+        if len(self.chain) > 1:
+            lines += [f"  since {self.done or 'the start'}:", *(f"    {link}" for link in self.chain)]
         return "\n".join([*lines, f"  next: {self.next}"])
 
 
@@ -61,9 +68,11 @@ def locate(
     last: Event | None,
     rest: Event | None = None,
     queue: tuple[str, ...] = (),
+    chain: Sequence[Event] = (),
 ) -> Located:
     """The finding for a state. ``before`` is the newest decision or result, ``error`` the newest error event, ``rest``
-    the newest ``session_paused``; ``queue`` says how the lab's queue stands."""
+    the newest ``session_paused``; ``queue`` says how the lab's queue stands; ``chain`` are the errors and deaths since the
+    last completed step."""
     condition, evidence, following = _condition(state, definition, now_us)
     if state.control.queued and condition in ("waiting_in_queue", "harness_dead", "paused"):
         evidence = (*evidence, *queue)
@@ -81,7 +90,24 @@ def locate(
         before=_described(before),
         error=_described(error),
         next=following,
+        done=_done(state),
+        chain=tuple(_link(event) for event in chain[-CHAIN:]),
     )
+
+
+def _done(state: State) -> str:
+    if not state.plan.recent:
+        return ""
+    step_id, seq, _ = state.plan.recent[-1]
+    return f"step {step_id} (event {seq})"
+
+
+def _link(event: Event) -> str:
+    if event.type == "harness_died":
+        how = event.payload.get("signal") or event.payload.get("exit_code")
+        return f"event {event.seq} harness_died: {how}" if how is not None else f"event {event.seq} harness_died"
+    said = str((event.error or {}).get("message", ""))
+    return f"event {event.seq} {event.type} {event.error_type or ''}".rstrip() + (f": {said[:120]}" if said else "")
 
 
 def _described(event: Event | None) -> str:

@@ -129,6 +129,7 @@ class Session:
     def locate(self) -> Located:
         """Where it is, what the step before did, what failed, each with evidence."""
         before = error = last = rest = None
+        chain: list[Event] = []
         for event in self.log.replay(max(1, self.state.seq - 400)):
             last = event
             if event.type in ("decision", "tool_result"):
@@ -137,7 +138,12 @@ class Session:
                 error = event
             if event.type == "session_paused":
                 rest = event
-        return locate(self.state, self.definition, before, error, self.lab.clock.now_us(), last, rest, self._queue())
+            if event.type == "step_completed":
+                chain.clear()
+            elif event.error is not None or event.type == "harness_died":
+                chain.append(event)
+        now = self.lab.clock.now_us()
+        return locate(self.state, self.definition, before, error, now, last, rest, self._queue(), chain)
 
     def _queue(self) -> tuple[str, ...]:
         return self.lab.queue.evidence(self.id) if self.state.control.queued else ()
@@ -361,7 +367,7 @@ class Session:
                 f"session {self.id!r} waits for a person: {state.control.question.get('question')}; answer with reply, approve,"
                 " deny or settle, then wake it"
             )
-        lingers = self._lingers()
+        lingers = not takeover and self._lingers()
         if model:
             model = with_checked_model(with_model(self.definition, model), self.lab.store).model
         if not lingers:

@@ -9,7 +9,7 @@ from agentlab.faults import NAMED
 from agentlab.faults.kinds import KINDS
 from agentlab.lab import Session
 from agentlab.lab.faulting import FaultRow
-from agentlab.notebook.display import Shown, card, columns, joined, paragraph, stable, table
+from agentlab.notebook.display import Shown, card, columns, joined, paragraph, table
 
 _HEADS = ("fault", "what", "state", "event", "hit", "after")
 
@@ -23,7 +23,7 @@ class FaultsView(Shown):
 
     def _rows(self) -> list[tuple[Any, ...]]:
         signs = {"armed": "◌ armed", "struck": "⚡ struck"}
-        return [(r.fault, r.words, signs[r.state], r.seq, stable(r.ref), r.follows) for r in self.rows]
+        return [(r.fault, r.words, signs[r.state], r.seq, r.hit, r.follows) for r in self.rows]
 
     def _head(self) -> str:
         struck = sum(row.state == "struck" for row in self.rows)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
+from agentlab.errors import UserError
 from agentlab.faults.kinds import KINDS
+from agentlab.lab.faulting import armed_in
+from tests.explorer import tasks as small
 
 
 def completed(made):
@@ -89,6 +94,53 @@ def test_deaths_by_signal_time_and_process(ran):
     assert sorted(made.struck()) == sorted(",".join(faults).split(","))
     ends = [(e.payload.get("signal"), e.payload.get("exit_code")) for e in made.kinds("harness_died")]
     assert (9, None) in ends and (None, 143) in ends
+
+
+def test_a_retry_storm_and_the_watchdogs_kill(ran):
+    made = ran(["retry_storm"], task=small.SMALL)
+    made.session.start(restart=False)
+    deadline = time.monotonic() + 60
+    while made.session.status().status != "crashed":
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    found = made.session.locate()
+    assert found.condition == "harness_dead" and found.done.startswith("step measure (event ")
+    assert [link.split()[3].rstrip(":") for link in found.chain] == ["timeout", "timeout", "timeout", "overloaded"]
+    assert f"since {found.done}:" in str(found)
+    errors = made.kinds("model_error")
+    delays = [e.payload["delay_s"] for e in errors]
+    assert delays == sorted(delays) and len({round(d / 2**n, 3) for n, d in enumerate(delays)}) > 1, (
+        "growing, with jitter"
+    )
+    limits = (100, 200, 400)
+    assert all(e.duration_ms >= limit for e, limit in zip(errors, limits, strict=False)), (
+        "each limit was really waited for"
+    )
+    made.session.wake(timeout_s=60)
+    assert made.session.status().status == "completed" and made.delivered() == ["done"]
+    assert made.struck()[-1] == "term:harness@model_error:after"
+
+
+def test_a_session_has_a_limit_of_retries(ran):
+    made = ran(["model:529*3"], task=small.SMALL, limits={"session_retries": 1}).go()
+    assert made.session.status().status == "paused"
+    assert [e.payload["will_retry"] for e in made.kinds("model_error")] == [True, False]
+    assert "limit of 1 retries is used up" in str(made.session.locate())
+
+
+def test_a_running_session_is_armed_by_hand(ran, lab):
+    made = ran([], task=small.SMALL)
+    made.session.step()
+    made.session.inject(["model:500", "harness@tool_result"])
+    assert [row.state for row in made.session.faults()] == ["armed", "armed"]
+    made.session.wake(timeout_s=60)
+    assert made.session.status().status == "completed"
+    rows = made.session.faults()
+    assert [row.state for row in rows] == ["struck", "struck"] and rows[0].hit.startswith("model_error ")
+    again = lab.create(small.SMALL, faults=armed_in(made.session.replay()), params={"outbox": str(made.box)})
+    assert [row.words for row in again.faults()] == [row.words for row in rows], "what is in the log can be run again"
+    with pytest.raises(UserError, match="has ended"):
+        made.session.inject(["model:500"])
 
 
 @pytest.mark.parametrize("service", ["model", "tool", "disk"])
