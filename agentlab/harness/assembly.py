@@ -295,7 +295,9 @@ def _give_back(state: State) -> None:
     from agentlab.sandbox.killing import kill_sandbox
 
     if state.sandbox.record and process.liveness(state.sandbox.record) == "alive":
+        reach(CrashPoint.SANDBOX_DESTROY, "before", state.sandbox.sandbox_id)
         kill_sandbox(state.sandbox.record)
+        reach(CrashPoint.SANDBOX_DESTROY, "after", state.sandbox.sandbox_id)
 
 
 def _tell(link: KeeperLink, recorder: Recorder) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 
+from agentlab.crashpoints import CrashPoint, reach
 from agentlab.errors import LogCorrupt, OutcomeUnknown
 from agentlab.log.files import BLOB_POINTS, DISK, Disk, discard, make_folders, publish, refused, sweep
 
@@ -90,7 +91,9 @@ class BlobFolder:
             if os.path.basename(path) not in self._durable:
                 folder = os.path.dirname(path)
                 self._ready(folder)
+                reach(CrashPoint.BLOB_DIRSYNC, "before", os.path.basename(path))
                 self._disk.fsync_folder(folder)
+                reach(CrashPoint.BLOB_DIRSYNC, "after", os.path.basename(path))
                 self._durable.add(os.path.basename(path))
         except OSError as error:
             raise refused(path, error) from error
@@ -100,9 +103,11 @@ class BlobFolder:
 
     def _ready(self, folder: str) -> None:
         if folder not in self._folders:
+            reach(CrashPoint.BLOB_DIRSYNC, "before", folder)
             make_folders(self._disk, folder)
             for above in (os.path.dirname(self.root), self.root):  # what is there may be another's, not synced yet
                 self._disk.fsync_folder(above)
+            reach(CrashPoint.BLOB_DIRSYNC, "after", folder)
             self._folders.add(folder)
 
     def sweep(self) -> int:

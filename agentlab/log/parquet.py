@@ -121,7 +121,9 @@ class ParquetLog:
             except FileNotFoundError:
                 continue  # sealed meanwhile, and segments are always synced
             try:
+                reach(CrashPoint.LOG_FSYNC, "before")
                 self.disk.fsync(fd)
+                reach(CrashPoint.LOG_FSYNC, "after")
             except OSError as error:
                 raise OutcomeUnknown(f"{path}: fsync failed ({error.strerror}); it may be lost") from error
             finally:

@@ -88,8 +88,8 @@ MUTATIONS = (
     ),
     Mutation(
         "the model is asked before the request is on record", "harness/asking.py",
-        "    rig.recorder.commit((_request_draft(rig, request, request_id, command),))",
-        "    rig.recorder.stage((_request_draft(rig, request, request_id, command),))",
+        "    rig.recorder.commit((_request_draft(rig, request, request_id, command, drift),))",
+        "    rig.recorder.stage((_request_draft(rig, request, request_id, command, drift),))",
     ),
     # workspace and sandbox
     Mutation(
