@@ -35,24 +35,15 @@ OTHER_PROCESSES = {
     "examples.sound_delivery": "a tool: runs in the sandbox",
     "explorer.outbox": "an outside for tools, between effect.send and effect.reply",
 }
+OWNERS = ("lab", "notebook", "cli", "analysis", "comparing", "query", "bench", "demo", "experiments", "transfer")
+"""Floors that run in the owner's process. What they add to a session goes through its log, which has the points; files of
+their own (reports, exports, recordings) are read back by no session; and what they kill, they kill because they are told to."""
 NO_SESSION = {
-    "analysis.report": "writes a report that nothing reads back",
-    "bench.analysis": "measures; its lab is thrown away",
-    "bench.append": "measures; its lab is thrown away",
-    "bench.restart": "kills what it measures",
-    "comparing.api": "throws a lab of its own away",
-    "comparing.real": "strikes sessions of its own from outside, as it is asked to",
-    "comparing.simulating": "a simulated death",
-    "explorer.schedule": "keeps a schedule that failed",
-    "explorer.world": "a simulated death",
     "harness.simulation": "a simulated world: real files live as long as one command",
     "sandbox.simulated": "a simulated sandbox",
     "faults.arming": "the strike itself",
     "faults.marks": "the mark of a strike: durable before it strikes, and armed again where it is torn",
     "harness.child": "the strike itself, carried out for the arming",
-    "notebook.panel.controls": "a strike by hand, from the owner's process",
-    "notebook.panel.injecting": "a strike by hand, from the owner's process",
-    "notebook.verbs.stepping": "a strike by hand, from the owner's process",
     "ownership": "the owner's key: made once, linked into place, before any session of it",
     "portable": "tries in a child process whether code can travel, before the task is accepted",
     "process": "looks at processes; send_signal is called by who has the point",
@@ -63,10 +54,6 @@ NO_SESSION = {
 }
 PLACES = {
     "keeperlink:KeeperLink._flush": "tells the keeper how far it is; never decides anything",
-    "lab.session:Session.start": "a folder for the harness's words, before harness.spawn",
-    "lab.session:Session.kill": "a strike by hand, from the owner's process",
-    "lab.session:Session.wake": "clears away a sandbox before a wake, from the owner's process; killing it again is harmless",
-    "lab.session:Session.export_recording": "writes a recording that nothing of the session reads back",
     "log.blobs:BlobFolder.put": "removes a torn blob that nobody can have acknowledged; blob.write comes next",
     "log.claims:FileClaims.take": "its caller has effect.claim",
     "log.files:discard": "removes a temporary file: its callers have log.unlink and segment.unlink, for others sweeping does",
@@ -104,6 +91,10 @@ def reason(found: Boundary) -> str:
         return "another thing of the same name"
     if found.call.endswith("misdeeds.replace"):
         return "another thing of the same name"
+    if found.module.partition(".")[0] in OWNERS:
+        return "in the owner's process"
+    if found.module.startswith("explorer.") and found.module not in OTHER_PROCESSES:
+        return "simulated deaths, and files that keep what was found"
     return PLACES.get(found.place) or OTHER_PROCESSES.get(found.module) or NO_SESSION.get(found.module) or ""
 
 
