@@ -131,18 +131,6 @@ def test_a_fork_verifies_first_what_is_open_in_its_parent(lab, receiver):
     assert verified[0].effect_key == session.state.calls[0].key, "under the parent's key"
 
 
-def test_every_event_can_be_forked_and_comes_to_the_same_end(lab, receiver):
-    session = lab.run(tasks.task("measure", "write"), policy="steps=1", timeout_s=40)
-    events = session.events()
-    ends = {session.fork(at).log.base.seq: at for at in range(1, len(events) + 1)}
-    assert len(ends) < len(events), "what landed together is shared together"
-    for at in list(ends.values())[::4]:
-        fork = run(session.fork(at))
-        assert fork.read_file("report.txt") == b"hello\n", at
-        assert fork.events()[:at] == events[:at]
-    assert session.events() == events, "the parent is as it was"
-
-
 def test_forks_of_forks_and_a_fork_back_in_the_shared_past(done, outside):
     at = seq_of(done, "step_completed", step_id="measure")
     chain = [done]
