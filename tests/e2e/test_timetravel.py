@@ -9,7 +9,8 @@ import pytest
 
 from agentlab.cli import main
 from agentlab.errors import CheckpointError, UnknownName, UserError
-from agentlab.events import GENESIS
+from agentlab.events import GENESIS, Draft
+from agentlab.faults import parse_fault
 from agentlab.session.fold import fold_all
 from agentlab.session.state import State
 
@@ -55,6 +56,23 @@ def test_a_killed_session_goes_back_and_comes_to_the_same_end(resting, receiver,
     assert session.superseded() == ((first.seq + 1, back.payload["superseded_to"]),)
     with pytest.raises(UserError, match="fork it"):
         session.restore(first.seq)
+
+
+def test_a_harness_that_is_killed_while_it_goes_back_is_taken_over_where_it_was(resting, receiver, tmp_path):
+    session = resting
+    first = of_type(session, "checkpoint_written")[0]
+    session.restore(first.seq)
+    (tmp_path / "gate").touch()
+    session.add_input(Draft("resume_requested", {"id": "by hand"}))
+    kills = ("harness@restored_to", "harness@snapshot.restore", "sandbox@sandbox_restored")
+    session.start(arm=[parse_fault(words, f"f{number}") for number, words in enumerate(kills)])
+    session.wait(60)
+    assert session.status().status == "completed", session.locate()
+    session.verify()
+    struck = [e.payload["point"] for e in of_type(session, "fault_injected") if e.payload.get("point")]
+    assert len(struck) == len(kills), struck
+    assert len(of_type(session, "restored_to")) == 1, "it went back once"
+    assert len(receiver.ledger()) == 1 and session.read_file("report.txt") == b"hello\n"
 
 
 def test_the_state_at_every_event_is_the_fold_and_reading_writes_nothing(resting, tmp_path):
