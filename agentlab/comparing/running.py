@@ -45,27 +45,47 @@ class Done:
     error: str = ""
 
 
-def default_executor(workers: int | None = None) -> Executor:
-    """Processes of this machine, as many as it has cores. They start fresh: a fork of a kernel with threads may hang."""
+class OwnPool(ProcessPoolExecutor):
+    """Processes of this machine, as many as it has cores. They start fresh: a fork of a kernel with threads may hang.
+
+    They end with the process that started them, however it goes, and with :meth:`end` in the middle of what they do.
+    """
+
+    def __init__(self, workers: int | None = None) -> None:
+        import multiprocessing
+
+        context = multiprocessing.get_context("spawn")
+        self._over = context.Event()
+        super().__init__(
+            workers or os.cpu_count() or 1, mp_context=context, initializer=_end_with_owner, initargs=(self._over,)
+        )
+
+    def end(self) -> None:
+        """End the workers now; what they were doing is lost."""
+        self._over.set()
+        self.shutdown(wait=False, cancel_futures=True)
+
+
+def default_executor(workers: int | None = None) -> OwnPool:
+    """The pool that is used where none is given."""
+    return OwnPool(workers)
+
+
+def _end_with_owner(over: Any) -> None:
+    """In a worker: leave when the owner says so or is gone; interrupts are the owner's business."""
     import multiprocessing
-
-    context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(workers or os.cpu_count() or 1, mp_context=context, initializer=_end_with_owner)
-
-
-def _end_with_owner() -> None:
-    """In a worker: leave when the process that started it is gone, however it went; a pool's own workers would wait."""
-    import multiprocessing
+    import signal
     import threading
 
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
 
-    def watch() -> None:
-        if parent is not None:
-            parent.join()
-            os._exit(1)
+    def leave_after(wait_for: Callable[[], object]) -> None:
+        wait_for()
+        os._exit(1)
 
-    threading.Thread(target=watch, name="agentlab-owner", daemon=True).start()
+    for wait_for in filter(None, (over.wait, parent.join if parent is not None else None)):
+        threading.Thread(target=leave_after, args=(wait_for,), name="agentlab-owner", daemon=True).start()
 
 
 def run_jobs(
@@ -101,7 +121,7 @@ class _Pool:
         self.payload: bytes = cloudpickle.dumps(runner)
         self.batch = max(1, runner.batch)
         self.given, self.tick = executor, tick
-        self.executor = executor or default_executor()
+        self.own = None if executor is not None else default_executor()
         self.flying: dict[Future[Results], _Flight] = {}
         self.suspects: deque[Job] = deque()
 
@@ -116,8 +136,18 @@ class _Pool:
         finally:
             for future in self.flying:
                 future.cancel()
-            if self.given is None:
-                self.executor.shutdown(wait=False, cancel_futures=True)
+            if self.own is not None:
+                if self.flying:
+                    self.own.end()
+                else:
+                    self.own.shutdown(wait=False)
+
+    @property
+    def executor(self) -> Executor:
+        """The executor in use."""
+        found = self.given or self.own
+        assert found is not None
+        return found
 
     def _fill(self, jobs: deque[Job]) -> None:
         if self.suspects:  # one at a time, so that it is clear who breaks the pool
@@ -157,9 +187,9 @@ class _Pool:
                 f"the executor that was given is broken ({error}): make a new one and start the same experiment again; it goes"
                 " on with the runs that are missing"
             ) from error
-        if broken is self.executor:
+        if broken is self.own:
             broken.shutdown(wait=False, cancel_futures=True)
-            self.executor = default_executor()
+            self.own = default_executor()
 
 
 _loaded: tuple[str, Any] = ("", None)

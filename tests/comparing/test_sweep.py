@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import psutil
 import pytest
 
 import agentlab as al
@@ -142,6 +143,25 @@ def _die(number):
 def test_a_run_that_kills_its_worker_is_a_failed_run_and_the_others_are_done(tmp_path):
     found = al.sweep({"number": [1, 2, 3, 4]}, _die, lab=al.Lab(tmp_path), progress=False)
     assert found.frame.ok.tolist() == [True, False, True, True] and "WorkerDied" in found.frame.error[1]
+
+
+def _sleep(number):
+    time.sleep(60.0)
+
+
+def test_an_interrupt_ends_the_workers_in_the_middle_of_what_they_do(tmp_path):
+    seen = []
+
+    def interrupt(progress):
+        seen.extend(p for p in psutil.Process().children(recursive=True) if "spawn_main" in " ".join(p.cmdline()))
+        if seen:
+            raise KeyboardInterrupt
+
+    lab, began = al.Lab(tmp_path), time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        al.sweep({"number": [1, 2]}, _sleep, lab=lab, progress=interrupt)
+    until(lambda: not any(_alive(worker.pid) for worker in seen))
+    assert time.monotonic() - began < 50 and lab.statuses()[0].status == "paused"
 
 
 def test_an_executor_that_breaks_is_told_and_the_sweep_can_go_on(tmp_path, threads):
