@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentlab.comparing.latencies import Latencies
-from agentlab.comparing.timedports import TimedHost, TimedModel, TimedRecorder, TimedSandboxes
+from agentlab.comparing.timedports import TimedBlobs, TimedHost, TimedModel, TimedRecorder, TimedSandboxes
 from agentlab.comparing.timing import CrashClock, Timing
 from agentlab.crashpoints import SimulatedDeath
 from agentlab.definition import Definition
@@ -85,6 +85,7 @@ class _World(SimulatedWorld):
             sandboxes,
         )
         rig.execution_for = self._execution
+        rig.blobs = TimedBlobs(self.store.blobs, self.timing)
         return rig
 
     def _execution(self, invocation: ToolInvocation) -> Execution:

@@ -11,6 +11,7 @@ from agentlab.comparing.timing import Timing
 from agentlab.events import Draft
 from agentlab.harness.recorder import Recorder
 from agentlab.ports import (
+    Blobs,
     Completed,
     Execution,
     ModelReply,
@@ -44,6 +45,20 @@ class TimedModel:
     def complete(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelReply:
         reply: ModelReply = self._timing.around("", self._model.complete, request, on_text)
         return reply
+
+
+class TimedBlobs:
+    """Blobs of a harness: a checkpoint takes its time while its state is put, so that what it says it cost is right."""
+
+    def __init__(self, blobs: Blobs, timing: Timing) -> None:
+        self._blobs, self._timing = blobs, timing
+        self.get, self.has = blobs.get, blobs.has
+
+    def put(self, data: bytes) -> str:
+        """See :meth:`agentlab.ports.Blobs.put`."""
+        if self._timing.writes_checkpoint:
+            return str(self._timing.around("checkpoint_written", self._blobs.put, data))
+        return self._blobs.put(data)
 
 
 class TimedHost:

@@ -72,6 +72,7 @@ class Timing:
         self._key: Key = ("", "")
         self._paid: set[str] = set()
         self._after_checkpoint = False
+        self._checkpoints = False
 
     def draw(self, key: Key) -> float:
         """Seconds that the next event of this kind takes."""
@@ -86,6 +87,7 @@ class Timing:
     def begin(self, command: Command) -> None:
         """A command is about to be done."""
         self._key = _told_by(command)
+        self._checkpoints = isinstance(command, c.WriteCheckpoint)
         self._paid.clear()
 
     def around(self, kind: str, work: Any, *args: Any) -> Any:
@@ -100,6 +102,11 @@ class Timing:
         done = work(*args)
         self.clock.advance(seconds - before)
         return done
+
+    @property
+    def writes_checkpoint(self) -> bool:
+        """Whether a checkpoint is being written whose time has not passed yet."""
+        return self._checkpoints and "checkpoint_written" not in self._paid
 
     def execution(
         self, sandbox_id: str, exec_id: str, work: Any, alive: Callable[[], bool], key: Key | None = None

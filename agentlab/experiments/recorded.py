@@ -91,20 +91,27 @@ def _verifiable(kind: str, payload: Mapping[str, Any]) -> set[str]:
 
 
 def history_of(events: Sequence[Event]) -> History:
-    """When the harness crashed, in seconds of *running* time: waiting and downtime do not count as exposure."""
+    """When the harness crashed, in seconds of *running* time: waiting and downtime do not count as exposure.
+
+    A crash that left a mark is placed by it; one that left none counts from the last event before it, a little early.
+    """
     running, failures = 0.0, []
-    resting = True
+    resting, struck = True, 0
     previous = events[0].ts if events else 0
     for event in events:
         if event.type in INPUTS:
+            if event.type == "fault_injected" and event.payload.get("target") == "harness":
+                struck = struck or int(event.payload.get("at_us") or event.ts)
             continue
         gap = max(0, event.ts - previous) / 1e6
-        previous = event.ts
         if event.type == "harness_woken":
             if event.payload["reason"] in ("crash", "takeover"):
+                running += 0.0 if resting else max(0.0, (min(struck, event.ts) - previous) / 1e6)
                 failures.append(running)
-            resting = False
+            resting, struck = False, 0
+            previous = event.ts
             continue
+        previous = event.ts
         running += 0.0 if resting else gap
         resting = event.type in RESTS
     return History(tuple(failures), running)
