@@ -160,6 +160,8 @@ def test_harness_and_sandbox_are_killed_in_the_middle_of_a_tool(notebook):
     assert all(f"✓ {step}" in text for step in ("load", "rebuild", "verify", "statement", "restored"))
     assert kinds(session).count("sandbox_lost") == 1 and kinds(session).count("harness_died") == 1
     each_call_once(session, 10)
+    record = page.page.locator("details", has_text="stays in the saved notebook").filter(has_text="✓ completed")
+    record.first.wait_for(state="attached")
     page.command("docmanager:save")
     until(lambda: (now := saved(page)) and "✓ completed" in str(now.cells[1].outputs))
     assert "data:image/png;base64," in saved(page).cells[1].outputs[-1]["data"]["text/html"]

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
+from nbclient import NotebookClient
+
+from agentlab.lab import Lab
 
 NOTEBOOKS = sorted((Path(__file__).resolve().parents[2] / "notebooks").glob("*.ipynb"))
 UNCHECKED = {"nbval-skip", "nbval-ignore-output"}
@@ -66,3 +70,33 @@ def test_a_stripped_or_half_run_notebook_is_rejected():
                 change(cell)
         assert said in " ".join(complaints(notebook))
         assert "nothing would be compared" in " ".join(complaints(notebook))
+
+
+def kept(source: str) -> str:
+    """A cell as people write it for their own work: the lab is a folder that stays."""
+    return source.replace("{home.name}/lab", "lab")
+
+
+ORDINARY = ("01", "07")
+"""Lessons that are run twice each time; the others are in the nightly run."""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(p, id=p.stem, marks=() if p.name[:2] in ORDINARY else pytest.mark.nightly) for p in NOTEBOOKS],
+)
+@pytest.mark.timeout(300)
+def test_restart_and_run_all_twice_in_the_same_lab_folder(path, tmp_path):
+    """The second time the first one's sessions are there. Nothing fails, and nothing of the first run is lost."""
+    shutil.copytree(path.parent, tmp_path / "notebooks", ignore=shutil.ignore_patterns("lab", "__pycache__"))
+    found: list[set[str]] = []
+    for _ in range(2):
+        notebook = nbformat.read(path, as_version=4)
+        for cell in notebook.cells:
+            cell.source = kept(cell.source)
+        client = NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path / "notebooks")}})
+        client.execute()  # a cell that fails raises
+        with Lab(tmp_path / "notebooks" / "lab") as lab:
+            found.append({session.id for session in lab.sessions()})
+            assert "damaged" not in {status.status for status in lab.statuses()}
+    assert found[0] <= found[1]
