@@ -55,13 +55,13 @@ def status_of(state: State) -> Status:
         word = "new"
     elif word in ("running", "new") and state.incarnation:
         alive = process.liveness(state.process)
-        if alive == "unknown":
+        if alive == "unknown" and not control.rested:
             word, reason = "unknown", f"last driven on host {state.process.get('host')}"
         elif alive == "dead" and control.pause_id:
             word, reason = "paused", control.pause_reason
         elif alive == "dead" and not control.rested:
             word, reason = "crashed", "its harness is gone; wake it"
-        elif alive == "dead":  # rested, and since then answered: nothing drives it
+        elif alive != "alive":  # rested, and since then answered: nothing drives it
             word, reason = "paused", "ready to go on; wake it"
         elif control.queued:
             word, reason = "queued", f"place {control.queued}"

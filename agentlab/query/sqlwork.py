@@ -18,14 +18,15 @@ seen AS (SELECT session_id, seq, ts FROM events),
 spans AS (
     SELECT d.session_id, d.seq, d.ts, d.target, d.incarnation, d.payload, b.seq AS at_seq, b.ts AS died_at,
         e.seq AS end_seq, e.ts AS ended_at, e.type = 'recovery_completed' AS completed,
-        CASE WHEN e.type = 'recovery_completed' THEN _int(e.payload, '$.lost_steps') END AS lost_steps
+        CASE WHEN e.type = 'recovery_completed' THEN _int(e.payload, '$.lost_steps') END AS lost_steps,
+        CASE WHEN e.type = 'recovery_completed' THEN e.payload END AS ending
     FROM (FROM deaths WHERE target = 'harness') d
     ASOF LEFT JOIN living b ON d.session_id = b.session_id AND d.seq > b.seq
     ASOF LEFT JOIN (FROM told WHERE type IN ('recovery_completed', 'harness_woken')) e
         ON d.session_id = e.session_id AND d.seq < e.seq
     UNION ALL
     SELECT d.session_id, d.seq, d.ts, d.target, d.incarnation, d.payload, b.seq, d.ts, e.seq, e.ts,
-        e.type = 'sandbox_restored', 0
+        e.type = 'sandbox_restored', 0, CASE WHEN e.type = 'sandbox_restored' THEN e.payload END
     FROM (FROM deaths WHERE target = 'sandbox') d
     ASOF LEFT JOIN seen b ON d.session_id = b.session_id AND d.seq > b.seq
     ASOF LEFT JOIN (FROM told WHERE type IN ('sandbox_restored', 'sandbox_lost')) e
@@ -71,7 +72,11 @@ SELECT session_id, seq, target,
     CASE WHEN target = 'harness' THEN _seconds(rebuilt, verified) END AS verify_s,
     CASE WHEN target = 'harness' AND completed THEN _seconds(verified, ended_at) END AS statement_s,
     CASE WHEN target = 'harness' THEN seq - 1 - coalesce(_int(payload, '$.cursor'), 0) END AS replayed,
-    coalesce(lost_steps, 0) AS lost_steps, commands_again, effects_verified, model_calls, tokens, cost_usd, incarnation
+    coalesce(lost_steps, 0) AS lost_steps, commands_again, effects_verified, model_calls, tokens, cost_usd, incarnation,
+    _int(ending, '$.tax.tokens') AS tax_tokens, _int(ending, '$.tax.at_risk_tokens') AS tax_at_risk_tokens,
+    _int(ending, '$.tax.cost_microusd') / 1e6 AS tax_cost_usd, _int(ending, '$.tax.tool_calls') AS tax_tool_calls,
+    coalesce(_int(ending, '$.tax.bytes'), _int(ending, '$.bytes')) AS tax_bytes,
+    _int(ending, '$.tax.events_superseded') AS tax_events
 FROM spans LEFT JOIN during USING (session_id, seq) LEFT JOIN faults USING (session_id, seq)
 """
 

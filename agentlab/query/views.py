@@ -190,6 +190,12 @@ recoveries: one death of a harness or sandbox, and what it cost
     tokens int tokens of the recovery itself, in and out
     cost_usd float price of the recovery itself
     incarnation int harness that recovers
+    tax_tokens int tokens spent again because of it: the recovery's own, and of answers that were given up
+    tax_at_risk_tokens int tokens reserved for a model call that the death cut
+    tax_cost_usd float price of what was spent again
+    tax_tool_calls int tool calls whose results were given up (scheme snapshot)
+    tax_bytes int bytes put back into a workspace
+    tax_events int events that count no more (scheme snapshot)
 
 budget: one event that spent something, per dimension, with the running sum; never reset by a recovery
     session_id text the session

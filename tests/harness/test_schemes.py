@@ -206,3 +206,19 @@ def test_the_same_task_under_each_scheme_compared_by_measurement(tmp_path, capsy
     assert all(row["decisions"] >= STEPS + 2 for row in rows.values()), (
         "why each step was taken is on record under each"
     )
+
+
+def test_the_tax_is_a_column_of_the_recoveries_frame(tmp_path):
+    from agentlab.query import Query
+
+    store = ParquetStore(tmp_path)
+    _, _, events = crashed_run("snapshot", every=30, deaths=(5, 9), store=store, durability="process")
+    found = Query(store).sql(
+        "SELECT tax_tokens, tax_at_risk_tokens, tax_tool_calls, tax_bytes, tax_events FROM recoveries"
+        " WHERE target = 'harness' ORDER BY seq"
+    )
+    costs = [c.tax for c in crash_costs(events) if c.target == "harness"]
+    assert len(costs) == 2 and sum(c.events_superseded for c in costs) > 0
+    assert found.values.tolist() == [
+        [c.tokens, c.at_risk_tokens, c.tool_calls, c.bytes, c.events_superseded] for c in costs
+    ]
