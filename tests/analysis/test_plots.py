@@ -108,6 +108,19 @@ def test_deaths_are_where_they_were(store: ParquetStore) -> None:
     assert marks.target.tolist() == ["harness", "sandbox", "harness"]
 
 
+@pytest.mark.parametrize("name", ["burn", "context", "effects", "latency_over_run", "loops", "timeline"])
+def test_faults_that_kill_nobody_are_marked_too(name: str, tmp_path: Path) -> None:
+    story = Story(ParquetStore(tmp_path), "f", sandbox=True)
+    story.effect("send")
+    mark = {"id": "m", "fault": "f1", "target": "model", "action": "529", "point": ""}
+    story.add(Draft("fault_injected", mark))
+    story.call("search")
+    ax = getattr(plots, name)(ParquetStore(tmp_path))
+    assert "fault injected" in words(ax) and "harness died" not in words(ax) and "recovering" not in words(ax)
+    marks = drawing.deaths(one(ParquetStore(tmp_path), "f"), drawing.Elapsed.of(one(ParquetStore(tmp_path), "f")))
+    assert marks.cause.tolist() == ["model:529"] and marks.x_end.isna().all()
+
+
 def test_burn_reaches_the_share_that_was_used(store: ParquetStore) -> None:
     found = one(store, "open-1")
     ax = plots.burn(found)

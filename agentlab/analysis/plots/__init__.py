@@ -2,8 +2,9 @@
 
 Each takes ``x`` as the frames do (``policies`` takes the frame of a comparison), draws on ``ax`` (a new figure without
 one) and returns it. ``ax.data`` is the frame that was drawn, ``ax.alt`` says in words what is to be seen. Colours are
-Okabe and Ito's, never alone: a marker or a hatch says the same. Deaths are dashed lines with a triangle on top,
-recoveries green bands, in all of them that have an axis for it. No global style is set and pyplot is not touched.
+Okabe and Ito's, never alone: a marker or a hatch says the same. Deaths are dashed lines with a triangle (harness) or a
+cross (sandbox) on top, other injected faults have a star, recoveries are green bands, wherever there is an axis for
+it. No global style is set and pyplot is not touched.
 """
 
 from agentlab.analysis.plots.burning import burn

@@ -120,16 +120,52 @@ class Elapsed:
         return f"{self.unit} since the session's start"
 
 
+_OTHER_FAULTS = """
+SELECT session_id, seq AS at_seq, seq, NULL::BIGINT AS end_seq, 'fault' AS target,
+    concat(_text(payload, '$.target'), ':', _text(payload, '$.action')) AS cause, NULL::BOOLEAN AS completed,
+    NULL::DOUBLE AS seconds, coalesce(make_timestamptz(_int(payload, '$.at_us')), ts) AS died_at
+FROM events WHERE type = 'fault_injected' AND (_text(payload, '$.action') = 'stop'
+    OR NOT regexp_matches(_text(payload, '$.target'), '^(harness|sandbox)'))
+ORDER BY session_id, seq
+"""
+"""Injected faults that are no death: a model that is down, a reply that is lost, a full disk, a process that is stopped."""
+
+
 def deaths(found: Analysed, clock: Elapsed) -> Frame:
-    """Where deaths and the ends of their recoveries lie: session_id, seq, end_seq, target, cause, seconds, x, x_end."""
+    """Where deaths, the ends of their recoveries, and other injected faults lie.
+
+    Columns: session_id, at_seq, seq, end_seq, target (harness, sandbox or fault), cause, completed, seconds, x, x_end.
+    """
+    import pandas as pd
+
     frame = found.frame("recoveries")
+    names = ["session_id", "at_seq", "seq", "end_seq", "target", "cause", "completed", "seconds", "died_at"]
+    others = found.sql(_OTHER_FAULTS)
+    if len(others):
+        kinds = frame[names].dtypes
+        frame = pd.concat([frame[names], others[names].astype(kinds)], ignore_index=True)
     frame["x"] = clock.x(frame, "died_at")
     frame["x_end"] = frame["x"] + frame["seconds"] / clock.divisor
-    return frame[["session_id", "at_seq", "seq", "end_seq", "target", "cause", "completed", "seconds", "x", "x_end"]]
+    return frame[[*names[:-1], "x", "x_end"]]
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a kind of mark is drawn."""
+
+    words: str
+    marker: str
+    style: str
+
+
+LOOKS = {
+    "harness": Look("harness died", "v", "--"), "sandbox": Look("sandbox lost", "X", ":"),
+    "fault": Look("fault injected", "*", "-."),
+}  # fmt: skip
 
 
 def mark_deaths(ax: Axes, marks: Frame) -> None:
-    """Deaths as dashed lines with a triangle on top, recoveries as bands; both appear in the legend once."""
+    """Deaths and other faults as lines with a sign on top, recoveries as bands; each appears in the legend once."""
     named: set[str] = set()
     few = len(marks) <= MANY
     alpha = 0.22 if marks.session_id.nunique() <= 1 else 0.08
@@ -140,14 +176,13 @@ def mark_deaths(ax: Axes, marks: Frame) -> None:
         return "_" if known else words
 
     for row in marks.dropna(subset=["x"]).itertuples():
-        harness = row.target == "harness"
-        words = "harness died" if harness else "sandbox lost"
-        ax.axvline(row.x, color=RED, linestyle="--" if harness else ":", linewidth=1.0 if few else 0.6, zorder=1.5)
+        look = LOOKS[row.target]
+        ax.axvline(row.x, color=RED, linestyle=look.style, linewidth=1.0 if few else 0.6, zorder=1.5)
         ax.plot(
-            [row.x], [1.0], marker="v" if harness else "X", color=RED, markersize=6 if few else 4, clip_on=False,
-            transform=ax.get_xaxis_transform(), linestyle="--" if harness else ":", label=once(words), zorder=5,
+            [row.x], [1.0], marker=look.marker, color=RED, markersize=6 if few else 4, clip_on=False,
+            transform=ax.get_xaxis_transform(), linestyle=look.style, label=once(look.words), zorder=5,
         )  # fmt: skip
-        if row.x_end == row.x_end:
+        if row.x_end == row.x_end and row.target in ("harness", "sandbox"):
             ax.axvspan(row.x, row.x_end, color=GREEN, alpha=alpha, linewidth=0, label=once("recovering"), zorder=1)
 
 

@@ -130,17 +130,15 @@ def _density(ax: d.Axes, lane: str, group: Frame, y: float, span: float) -> None
 
 
 def _marks(ax: d.Axes, marks: Frame, base: float, told: set[str]) -> None:
-    """Deaths within one session's lanes."""
+    """Deaths and other faults within one session's lanes."""
     low, high = base - len(LANES) + 0.55, base + 0.5
     for row in marks.itertuples():
-        harness = row.target == "harness"
-        words = "harness died" if harness else "sandbox lost"
-        label = words if words not in told else "_"
-        told.add(words)
-        style = "--" if harness else ":"
+        look = d.LOOKS[row.target]
+        label = look.words if look.words not in told else "_"
+        told.add(look.words)
         ax.plot(
-            [row.x, row.x], [low, high], style, color=d.RED, linewidth=1.1, marker="v" if harness else "X",
-            markevery=[1], markersize=6, label=label, zorder=4,
+            [row.x, row.x], [low, high], look.style, color=d.RED, linewidth=1.1, marker=look.marker, markevery=[1],
+            markersize=6, label=label, zorder=4,
         )  # fmt: skip
         if row.x_end == row.x_end:
             band = "recovering" if "recovering" not in told else "_"
