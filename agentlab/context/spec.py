@@ -38,7 +38,7 @@ class ContextSpec:
     anchors: int = 64
     extract: bool = True
     drift_rounds: int = 4
-    drift_threshold: float = 0.9
+    drift_threshold: float = 0.85
     model: str = "session"
     judge: str = ""
     judge_every: int = 5

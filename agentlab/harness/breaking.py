@@ -30,7 +30,7 @@ def perform_break(command: BreakRounds, rig: Rig) -> list[Draft]:
         [f"Confirmed by the log: {message} These calls did not finish it:", *_lines(rig), "Take another way."]
     )
     payload["message"] = fact
-    found = _checkpoint_before(rig, evidence[0] if evidence else rig.state.seq)
+    found = _checkpoint_before(rig, _begin(rig.state))
     if found is not None:
         payload["checkpoint_seq"] = found[0]
     verdict = Draft("guard_verdict", payload, step=rig.state.plan.current or None)
@@ -48,6 +48,12 @@ def _evidence(state: State) -> list[int]:
     first = state.context.round - state.plan.rounds
     blocks = [b for b in state.context.blocks if b.round > first]
     return [b.seq for b in blocks if b.kind != "response"] or [b.seq for b in blocks]
+
+
+def _begin(state: State) -> int:
+    """The answer with which the step's rounds began: a checkpoint after it has some of the repetition in it."""
+    first = state.context.round - state.plan.rounds
+    return next((b.seq for b in state.context.blocks if b.round > first), state.seq)
 
 
 def _lines(rig: Rig) -> list[str]:

@@ -7,6 +7,7 @@ import pytest
 from agentlab.definition import RETRIES_BY_KIND, Limits, PolicySpec, StepSpec, ToolSpec
 from agentlab.events import Draft
 from agentlab.lab.inputs import append_input
+from agentlab.models.pairing import check_messages
 from agentlab.models.scripted import call, say
 
 from .worlds import OBJECT, Outside, local, policy, task, tools, world
@@ -102,6 +103,37 @@ def test_without_a_checkpoint_the_context_is_purified_all_the_same():
     assert not of_kind(made, "restored_to")
     first = next(r for r in model.requests if "Confirmed by the log" in str(r.messages))
     assert "tool_use" not in str(first.messages)
+
+
+def test_a_checkpoint_within_the_first_round_is_not_before_the_repetition():
+    """Checkpoints before effects stand between an answer and its results; the messages pair all the same."""
+    outside = Outside()
+
+    def model(view):
+        check_messages(view.request.messages, ask=True)
+        if view.purpose != "act" or view.status.get("step") != "write":
+            return policy(view)
+        number = len(view.calls("write"))
+        if "Confirmed by the log" in str(view.request.messages):
+            return [say("one line"), call("write", text="one line\n")]
+        return [say("both"), call("send", message=f"draft {number}"), call("write", text=f"{number}\n")]
+
+    made = world(outside, model)
+    made.accept(
+        replace(
+            circling_task(),
+            policy=PolicySpec("any", parts=(PolicySpec("before_effect"), PolicySpec("every_steps", {"n": 1}))),
+        ),
+        "s",
+    )
+    made.run("s")
+    (back,) = of_kind(made, "restored_to")
+    events = events_of(made)
+    verdict = next(e for e in of_kind(made, "guard_verdict") if e.payload["action"] == "recover")
+    begun = next(e.seq for e in events if e.type == "model_response" and "draft 0" in str(e.payload["content"]))
+    assert back.payload["checkpoint_seq"] < begun < verdict.payload["evidence"][0]
+    assert back.payload["state"]["calls"] == []
+    assert len(set(outside.delivered.values())) == len(outside.delivered), "no draft was sent twice"
 
 
 def test_a_crash_at_any_commit_of_the_recovery_ends_the_same():
