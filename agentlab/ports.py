@@ -504,6 +504,10 @@ class Pool(Protocol):
         """
         ...
 
+    def pace(self, names: Sequence[str]) -> int:
+        """Count a send towards the quotas of ``names`` and return 0, or when it would be within them (µs, UTC)."""
+        ...
+
     def give_back(self, reservation: str, incarnation: int, allotted: Mapping[str, int], *, closed: bool) -> None:
         """Keep only ``allotted``; with ``closed`` the session draws no more. Raises as :meth:`join`."""
         ...

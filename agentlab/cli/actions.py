@@ -111,6 +111,7 @@ def lab(options: argparse.Namespace) -> int:
     if options.max_sessions is not None:
         chosen.queue.limit(options.max_sessions or None)
     chosen.pool.limit(**amounts(options.limit))
+    chosen.pool.quota(**amounts(options.quota))
     chosen.pool.extend(**amounts(options.extend))
     places, limit, shared = chosen.queue.places(), chosen.queue.max_sessions, chosen.pool()
     if options.json:

@@ -95,6 +95,9 @@ def build_parser() -> argparse.ArgumentParser:
     lab = verb("lab", actions.lab, "say how many sessions a lab runs at once, or set it; who runs, who waits")
     lab.add_argument("--max-sessions", type=session_limit, metavar="N", help="a number from 1 on, or none for no limit")
     lab.add_argument("--limit", action="append", default=[], metavar="DIMENSION=AMOUNT", help="a budget that all share")
+    lab.add_argument(
+        "--quota", action="append", default=[], metavar="NAME=NUMBER", help="sends per minute, of all sessions"
+    )
     lab.add_argument("--extend", action="append", default=[], metavar="DIMENSION=AMOUNT", help="give that budget more")
     verb("sessions", actions.sessions, "list the sessions of a lab")
     log = verb("log", actions.log, "show the events of a session", session=True)

@@ -24,7 +24,7 @@ from agentlab.crashpoints import CrashPoint, reach
 from agentlab.definition import Definition
 from agentlab.errors import ModelError, NoCredentials, UserError
 from agentlab.events import Draft, Fixed, FixedList, canonical, input_hash, plain
-from agentlab.harness import compacting, drifting
+from agentlab.harness import compacting, drifting, pooling
 from agentlab.harness.retrying import model_delay, retries_spent
 from agentlab.harness.rig import Rig
 from agentlab.harness.telling import RULES, RULES_WITH_PLAN, statement_prompt, status_text
@@ -36,7 +36,8 @@ from agentlab.session.spending import limited, request_base, request_estimate
 
 def perform_ask(command: AskModel, rig: Rig) -> list[Draft]:
     """Write the request ahead, ask once, answer with the response or the error."""
-    rig.wait_until(command.not_before_us)
+    if not rig.wait_until(command.not_before_us) or not pooling.pace(rig, "requests"):
+        return []  # a pause was asked for: nothing is sent
     drift = drifting.measure(rig) if command.purpose == "act" else None
     rig.recorder.stage(drifting.told(rig, drift))
     request = build_request(rig, command.purpose)

@@ -280,7 +280,7 @@ def _queue(lab: Path, session_id: str, keeper: Mapping[str, Any] | None, clock: 
 
 def _pool(lab: Path, session_id: str, store: ParquetStore, clock: Clock) -> PoolBudget:
     ids = RandomIds()
-    return PoolBudget(PoolFolder(lab, clock, ids).journal, session_id, ids, pooling.unused(store, clock))
+    return PoolBudget(PoolFolder(lab, clock, ids).journal, session_id, ids, pooling.unused(store, clock), clock)
 
 
 def _folder(lab: Path) -> str:

@@ -47,6 +47,18 @@ def perform_draw(command: DrawBudget, rig: Rig) -> list[Draft]:
     return [_allotted(rig, drawn.allotted, "drawn", reservation)]
 
 
+def pace(rig: Rig, name: str) -> bool:
+    """Right before a send: wait until it is within the lab's quotas and count it; False when a pause was asked for."""
+    if rig.pool is None:
+        return True
+    service = rig.state.budget.services.get(name)
+    names = (name,) if service is None else (name, service)
+    while (later := rig.pool.pace(names)) > 0:
+        if not rig.wait_until(later):
+            return False
+    return True
+
+
 def returning(rig: Rig) -> tuple[Draft, ...]:
     """Before a rest: the session keeps only what it has committed; to be committed together with the rest itself."""
     budget = rig.state.budget

@@ -13,7 +13,7 @@ from agentlab.crashpoints import CrashPoint, misdeed, reach
 from agentlab.definition import STEP_KINDS, StepSpec, ToolSpec, step_to_json
 from agentlab.errors import SandboxError, SandboxGone, ToolHostError
 from agentlab.events import Draft, plain
-from agentlab.harness import effects
+from agentlab.harness import effects, pooling
 from agentlab.harness.anchoring import remember
 from agentlab.harness.recalling import recall
 from agentlab.harness.retrying import retries_spent, tool_delay
@@ -38,7 +38,8 @@ def perform_call(command: RunCall, rig: Rig) -> list[Draft]:
         return [error_draft(rig, call, problem, kind="bad_input")]
     if tool.builtin:
         return _builtin(rig, call, tool, arguments)
-    rig.wait_until(command.not_before_us)
+    if not rig.wait_until(command.not_before_us) or not pooling.pace(rig, call.tool):
+        return []  # a pause was asked for: nothing is sent
     rig.recorder.commit()
     rig.acknowledge()
     # An input may have landed first, and the call was sealed again: its number makes the key, so it is read anew.

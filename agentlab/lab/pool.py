@@ -32,10 +32,11 @@ class PoolRow:
 
 @dataclass(frozen=True, slots=True)
 class PoolReport:
-    """The shared budget; ``accounts`` is what is set aside per session and dimension."""
+    """The shared budget; ``accounts`` is what is set aside per session and dimension, ``quotas`` are sends per minute."""
 
     rows: tuple[PoolRow, ...]
     accounts: Mapping[str, Mapping[str, int]]
+    quotas: Mapping[str, int]
 
     def row(self, dimension: str) -> PoolRow:
         """The row of a dimension; KeyError when it is not limited."""
@@ -55,14 +56,18 @@ class PoolReport:
         return [
             f"{session_id}: " + ", ".join(f"{shown(name, n)} {name}" for name, n in taken.items())
             for session_id, taken in self.accounts.items()
-        ]
+        ] + [f"{key}: at most {quota} a minute, by all sessions together" for key, quota in self.quotas.items()]
 
     def to_json(self) -> dict[str, Any]:
         """The report as plain data."""
-        return {"rows": [asdict(row) for row in self.rows], "accounts": {k: dict(v) for k, v in self.accounts.items()}}
+        return {
+            "rows": [asdict(row) for row in self.rows],
+            "accounts": {k: dict(v) for k, v in self.accounts.items()},
+            "quotas": dict(self.quotas),
+        }
 
     def __str__(self) -> str:
-        if not self.rows:
+        if not self.rows and not self.quotas:
             return "the sessions of this lab share no budget"
         rows = [HEADS, *self.table()]
         widths = [max(len(row[i]) for row in rows) for i in range(len(HEADS))]
@@ -90,7 +95,7 @@ class LabPool:
             session_id: {name: account.taken(name) for name in state.limits}
             for session_id, account in state.accounts.items()
         }
-        return PoolReport(rows, accounts)
+        return PoolReport(rows, accounts, state.quotas)
 
     def limit(self, **limits: str | int | float | None) -> PoolReport:
         """Set limits for all sessions together: ``limit(tokens="1M", cost=5)``; None takes one away.
@@ -115,6 +120,28 @@ class LabPool:
             dimension = _shared(word)
             self._set(dimension, amount_of(dimension, amount), more=True)
         return self()
+
+    def quota(self, **per_minute: str | int | None) -> PoolReport:
+        """Sends per minute of all sessions together: ``quota(requests=50, crm=30)``; None takes one away.
+
+        ``requests`` are model requests; other names are tools, or services that a task names in ``budget["services"]``.
+
+        Raises:
+            BadDefinition: no whole number from 1 on.
+            BadLab, StorageFailed: the lab can not take it.
+        """
+        for key, given in per_minute.items():
+            number = None if given is None else amount_of("sends per minute", given)
+            self._set_quota(key, number)
+        return self()
+
+    def _set_quota(self, key: str, number: int | None) -> None:
+        def sets(state: PoolState) -> Sequence[Draft]:
+            if state.quotas.get(key) == number:
+                return ()
+            return (Draft("pool_quota", {"id": self._lab.ids.new("p"), "key": key, "per_minute": number}),)
+
+        self._lab.queue.folder.made().change(sets)
 
     def reclaim(self) -> PoolReport:
         """Take back what sessions have that ended, or whose owner is dead beyond doubt, beyond what they spent.

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentlab.budget import is_count
+from agentlab.budget.quotas import free_at
+from agentlab.clock import Clock, SystemClock
 from agentlab.errors import Fenced
 from agentlab.events import Draft
 from agentlab.ids import Ids
@@ -38,8 +40,16 @@ Judge = Callable[[str], Unused | None]
 class PoolBudget:
     """One session's end of the pool; implements :class:`agentlab.ports.Pool`."""
 
-    def __init__(self, journal: Callable[[], Journal | None], session_id: str, ids: Ids, judge: Judge) -> None:
+    def __init__(
+        self,
+        journal: Callable[[], Journal | None],
+        session_id: str,
+        ids: Ids,
+        judge: Judge,
+        clock: Clock | None = None,
+    ) -> None:
         self._journal, self._session_id, self._ids, self._judge = journal, session_id, ids, judge
+        self._now_us = (clock or SystemClock()).now_us
 
     def join(self, incarnation: int, committed: Callable[[str], int]) -> Mapping[str, int] | None:
         """See :meth:`agentlab.ports.Pool.join`."""
@@ -91,6 +101,26 @@ class PoolBudget:
 
         account = journal.change(draws).accounts.get(self._session_id) or Account()
         return Drawn(dict(account.allotted), refused[0] if refused else "")
+
+    def pace(self, names: Sequence[str]) -> int:
+        """See :meth:`agentlab.ports.Pool.pace`. Without such quotas nothing is written."""
+        journal = self._journal()
+        if journal is None:
+            return 0
+        later = 0
+
+        def sends(state: PoolState) -> Sequence[Draft]:
+            nonlocal later
+            keys = [name for name in names if name in state.quotas]
+            later = max((free_at(state.recent.get(key, ()), state.quotas[key]) for key in keys), default=0)
+            if not keys or later > self._now_us():
+                return ()
+            later = 0
+            payload = {"id": self._ids.new("p"), "session": self._session_id, "keys": keys}
+            return (Draft("pool_paced", payload),)
+
+        journal.change(sends)
+        return later
 
     def give_back(self, reservation: str, incarnation: int, allotted: Mapping[str, int], *, closed: bool) -> None:
         """See :meth:`agentlab.ports.Pool.give_back`."""

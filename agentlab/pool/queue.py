@@ -104,9 +104,13 @@ class SessionQueue:
         current = mine is not None and mine.process == self._owner and mine.keeper == self._keeper
         asked = {"session": me, "process": self._owner, "keeper": self._keeper}
         drafts = [] if current else [Draft("place_asked", {"id": self._ids.new("p"), **asked})]
+        dead = [t for t in state.running.values() if t.session_id != me and self._owners.gone(t)]
         if me in state.running:
-            return drafts
-        dead = [t for t in state.running.values() if self._owners.gone(t)]
+            others = len(state.running) - len(dead) - 1
+            if current or state.max_sessions is None or others < state.max_sessions:
+                return drafts
+            # The limit was lowered while the session had no harness: now it waits like any other.
+            return [self._left(state.running[me], "the limit is lower now"), *drafts]
         drafts += [self._left(t, "its owner is gone") for t in dead]
         ahead = [t for t in state.queue() if t.session_id != me and (mine is None or t.number < mine.number)]
         taken = len(state.running) - len(dead)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from agentlab.budget.quotas import Counts, counted
 from agentlab.errors import LogCorrupt
 from agentlab.events import GENESIS, Event
 from agentlab.evolve import evolve
@@ -48,6 +49,7 @@ class PoolState:
     ``max_sessions`` is None when the lab sets no limit. ``running`` are the sessions that hold a place, ``waiting``
     the others, both by session id; the order is that of the tickets' numbers. ``limits`` are for all sessions
     together, ``accounts`` what is set aside for each, ``spent`` what closed accounts used.
+    ``quotas`` are sends per minute of all sessions together, ``recent`` those of the newest minute.
     """
 
     seq: int = 0
@@ -59,6 +61,8 @@ class PoolState:
     versions: Mapping[str, int] = field(default_factory=dict)
     accounts: Mapping[str, Account] = field(default_factory=dict)
     spent: Mapping[str, int] = field(default_factory=dict)
+    quotas: Mapping[str, int] = field(default_factory=dict)
+    recent: Mapping[str, Counts] = field(default_factory=dict)
 
     def taken(self, dimension: str) -> int:
         """What is spent or set aside, by all sessions together."""
@@ -150,12 +154,25 @@ def _allotted(state: PoolState, event: Event) -> dict[str, Any]:
     return {"accounts": {**state.accounts, name: account}}
 
 
+def _quota(state: PoolState, event: Event) -> dict[str, Any]:
+    key, quota = event.payload["key"], event.payload["per_minute"]
+    rest = {k: v for k, v in state.quotas.items() if k != key}
+    return {"quotas": rest if quota is None else {**rest, key: quota}}
+
+
+def _paced(state: PoolState, event: Event) -> dict[str, Any]:
+    keys = event.payload["keys"]
+    return {"recent": {**state.recent, **{key: counted(state.recent.get(key, ()), event.ts) for key in keys}}}
+
+
 def _summed(state: PoolState, event: Event) -> dict[str, Any]:
     return {}  # it says what the events before it said
 
 
 HANDLERS: dict[str, Callable[[PoolState, Event], dict[str, Any]]] = {
     "pool_limited": _limited,
+    "pool_quota": _quota,
+    "pool_paced": _paced,
     "pool_summed": _summed,
     "pool_extended": _extended,
     "pool_joined": _allotted,

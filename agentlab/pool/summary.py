@@ -24,6 +24,8 @@ def summary(state: PoolState, summary_id: str) -> Draft:
         "versions": dict(state.versions),
         "accounts": {name: _account(account) for name, account in state.accounts.items()},
         "spent": dict(state.spent),
+        "quotas": dict(state.quotas),
+        "recent": {key: [list(pair) for pair in counts] for key, counts in state.recent.items()},
     }
     return Draft("pool_summed", {"id": summary_id, "cursor": state.seq, "cursor_hash": state.hash, "state": told})
 
@@ -67,6 +69,8 @@ def _read(event: Event) -> PoolState:
         versions=told["versions"],
         accounts={name: Account(**account) for name, account in told["accounts"].items()},
         spent=told["spent"],
+        quotas=told.get("quotas", {}),
+        recent={key: tuple((s, n) for s, n in counts) for key, counts in told.get("recent", {}).items()},
     )
 
 

@@ -226,6 +226,7 @@ def test_the_limits_of_a_lab(tmp_path):
     assert found["pool"]["rows"][0] | {"limit": 1_020_000, "left": 1_020_000} == found["pool"]["rows"][0]
     assert Lab(lab).queue.max_sessions == 3
     assert "--max-sessions" in refused("lab", "--lab", lab, "--max-sessions", "0")
+    assert "requests: at most 50 a minute" in good("lab", "--lab", lab, "--quota", "requests=50")
     assert "share no limit" in refused("lab", "--lab", lab, "--extend", "steps=1")
 
 

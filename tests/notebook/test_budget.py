@@ -40,3 +40,4 @@ def test_a_budget_that_all_sessions_share():
     view = agent("budget --lab extend tokens=20k")
     assert view.report.row("tokens").limit == 1_020_000 and "1,020,000" in view.html()
     assert al.Lab("lab").pool().row("tokens").left == 1_020_000
+    assert "crm: at most 30 a minute" in str(agent("budget --lab quota crm=30"))

@@ -18,6 +18,7 @@ from agentlab.harness import pooling
 from agentlab.harness.loop import run as run_loop
 from agentlab.harness.wake import load
 from agentlab.ids import CountedIds
+from agentlab.lab.inputs import append_input
 from agentlab.log.memory import MemoryLog
 from agentlab.pool.budget import PoolBudget, Unused
 from agentlab.pool.journal import Journal
@@ -151,7 +152,7 @@ class TwoWorlds:
         if self.state().control.status == "ended":
             return "ended"
         rig = self.made.wake("s")
-        rig.pool = PoolBudget(self.journal, "s", self.made.ids, lambda other: None)
+        rig.pool = PoolBudget(self.journal, "s", self.made.ids, lambda other: None, self.made.clock)
         pooling.enter(rig)
         return run_loop(rig)
 
@@ -229,8 +230,6 @@ def test_an_empty_pool_pauses_the_session_and_more_lets_it_go_on_where_it_was():
 
 
 def resume(made):
-    from agentlab.lab.inputs import append_input
-
     log = made.made.store.open("s")
     append_input(log, (Draft("resume_requested", {"id": made.made.ids.new("i")}),), made.made.clock, made.made.ids)
 
@@ -255,3 +254,52 @@ def test_what_a_provider_counts_beyond_the_estimate_is_told_to_the_pool():
     state, pool = made.state(), made.journal().look()
     assert pool.accounts["s"].allotted["tokens"] == state.budget.committed("tokens"), "the truth, whatever the limit"
     assert pool.left("tokens") < 0 and state.budget.refused == "tokens"
+
+
+def test_a_quota_of_the_lab_counts_the_sends_of_all_sessions_and_survives_their_deaths():
+    made = TwoWorlds()
+    journal = made.journal()
+    for key, quota in (("requests", 2), ("crm", 1)):
+        journal.change(lambda state, k=key, n=quota: (Draft("pool_quota", {"id": "q", "key": k, "per_minute": n}),))
+    first, second = (
+        PoolBudget(made.journal, name, made.made.ids, lambda other: None, made.made.clock) for name in ("a", "b")
+    )
+    clock = made.made.clock
+    began = clock.now_us()
+    assert first.pace(["requests"]) == 0 and second.pace(["requests"]) == 0
+    later = second.pace(["requests"])
+    assert later >= began + 60_000_000, "another session's send counts"
+    assert first.pace(["send", "crm"]) == 0 and second.pace(["fetch", "crm"]) > began, "one service, two tools"
+    assert second.pace(["fetch"]) == 0, "no quota, no entry"
+    clock.set_wall(later)
+    assert PoolBudget(made.journal, "b", made.made.ids, lambda other: None, clock).pace(["requests"]) == 0
+
+
+def one_request_a_minute(made):
+    payload = {"id": "q", "key": "requests", "per_minute": 1}
+    made.journal().change(lambda state: (Draft("pool_quota", payload),))
+
+
+def test_a_session_waits_for_the_quota_of_the_lab():
+    made = TwoWorlds()
+    one_request_a_minute(made)
+    assert made.run() == "ended"
+    asked = [e.ts for e in made.events() if e.type == "model_request"]
+    assert len(asked) > 2 and all(b - a >= 60_000_000 for a, b in zip(asked, asked[1:], strict=False))
+
+
+def test_a_pause_is_heard_while_a_session_waits_for_a_quota():
+    made = TwoWorlds()
+    one_request_a_minute(made)
+    clock, log = made.made.clock, made.made.store.open("s")
+    sleep = clock.sleep
+
+    def slept(seconds):
+        sleep(seconds)
+        if not any(e.type == "pause_requested" for e in log.replay()):
+            asked = Draft("pause_requested", {"id": "p", "reason": "lunch", "mode": "safe"})
+            append_input(log, (asked,), clock, made.made.ids)
+
+    clock.sleep = slept
+    assert made.run() == "paused"
+    assert sum(1 for e in made.events() if e.type == "model_request") == 1, "nothing was sent before its time"

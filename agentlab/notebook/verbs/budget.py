@@ -28,6 +28,9 @@ class BudgetView(Shown):
     def of(cls, session: Session) -> BudgetView:
         """The session's budget now."""
         commands = next_commands(session)
+        refused = session.state.budget.refused
+        if refused:
+            commands = {f"%agent budget --lab extend {refused}=AMOUNT": "the lab's pool has no more", **commands}
         report = session.budget()
         limited = [row.dimension for row in report.rows if row.limit is not None]
         if limited and session.state.control.status != "ended":
@@ -68,7 +71,7 @@ class PoolView(Shown):
 
     def html(self) -> str:
         """The shared budget as an HTML table."""
-        if not self.report.rows:
+        if not self.report.rows and not self.report.quotas:
             return card("shared budget of the lab", paragraph(str(self.report)))
         remarks = [paragraph(remark, quiet=True) for remark in self.report.remarks()]
         return card("shared budget of the lab", table(POOL_HEADS, self.report.table()), *remarks)
@@ -79,6 +82,8 @@ def _shared(request: Request) -> PoolView:
     pool, words = request.place.lab.pool, request.options.words
     if words and words[0] == "limit":
         pool.limit(**amounts(words[1:]))
+    elif words and words[0] == "quota":
+        pool.quota(**amounts(words[1:]))
     elif words:
         pool.extend(**extension(words))
     return PoolView(pool())
@@ -90,7 +95,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--session", metavar="ID", help="a session's id; the one in hand without it")
     parser.add_argument(
-        "--lab", action="store_true", help="what all sessions share: --lab limit tokens=1M, --lab extend …"
+        "--lab", action="store_true", help="what all sessions share: --lab limit tokens=1M, --lab quota requests=50"
     )
     parser.add_argument("--stay", action="store_true", help="after an extension: do not go on by itself")
 
