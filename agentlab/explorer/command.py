@@ -17,6 +17,8 @@ def run_explore(options: argparse.Namespace) -> int:
     """Explore as the options say; 0 when every promise was kept."""
     if options.replay:
         return _replay(options)
+    if options.schedule:
+        return _told(options, replay(options.task, options.schedule.split(",")))
     if options.dial:
         return _dial(options)
     if options.replayed:

@@ -41,6 +41,9 @@ def add_arguments(verb: argparse.ArgumentParser, *, pairs: bool = True) -> None:
     )
     verb.add_argument("--no-merge", action="store_true", help="run every state to its end, equal ones too")
     verb.add_argument("--keep", default="schedules", metavar="FOLDER", help="where schedules that fail are kept")
+    verb.add_argument(
+        "--schedule", metavar="STRIKES", help="run one schedule in words instead: power@log.link#3,harness@wake:after"
+    )
     verb.add_argument("--replay", metavar="FILE", help="run one kept schedule instead")
     verb.add_argument(
         "--zombie",

@@ -112,9 +112,15 @@ class Violation:
 
     def __str__(self) -> str:
         seed = "" if self.seed is None else f" (seed {self.seed})"
-        where = crash_options(self.schedule) or "no crash at all"
+        where = self.paste() or "no crash at all"
         kept = f"\n  kept as {self.file}" if self.file else ""
         return f"{self.invariant}: {self.message}\n  agentlab {self.version}{seed}: {self.task} {where}{kept}"
+
+    def paste(self) -> str:
+        """The schedule as an option: of a run, or, where only a simulation can do it, of an exploration."""
+        if any(strike.target in ("power", "zombie") for strike in self.schedule):
+            return "--schedule " + ",".join(map(str, self.schedule))
+        return crash_options(self.schedule)
 
     def to_json(self) -> dict[str, Any]:
         """The violation as plain data; :func:`read_violation` reads it back from a file."""
@@ -124,7 +130,7 @@ class Violation:
             "invariant": self.invariant,
             "message": self.message,
             "schedule": [str(strike) for strike in self.schedule],
-            "crash": crash_options(self.schedule),
+            "crash": self.paste(),
             "seed": self.seed,
             "version": self.version,
         }

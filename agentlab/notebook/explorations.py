@@ -70,9 +70,9 @@ _SEEN = ("times", "seen")
 
 
 def _paste(violation: Any) -> str:
-    from agentlab.explorer.schedule import crash_options
-
-    return f"%agent run {violation.task} {crash_options(violation.schedule)}".rstrip()
+    option = violation.paste()
+    verb = "explore" if option.startswith("--schedule") else "run"
+    return f"%agent {verb} {violation.task} {option}".rstrip()
 
 
 @dataclass(frozen=True, repr=False)

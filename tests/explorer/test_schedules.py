@@ -11,7 +11,7 @@ import pytest
 from agentlab.cli import main
 from agentlab.errors import BadDefinition, UnknownName
 from agentlab.explorer import parse_schedule, read_schedule
-from agentlab.explorer.schedule import crash_options, real_faults, shrink
+from agentlab.explorer.schedule import Violation, crash_options, real_faults, shrink
 from agentlab.faults import parse_faults
 
 INSTALLED = any(entry.name == "agentlab" for entry in entry_points(group="pytest11"))
@@ -75,6 +75,12 @@ def test_a_kept_schedule_is_a_test_that_fails_until_the_task_is_mended(tmp_path)
     assert "no tests" in fourth.stdout + fourth.stderr, "a file of somebody else's is no schedule of ours"
 
 
+def test_what_only_a_simulation_can_do_is_pasted_there():
+    found = Violation("effects", "twice", parse_schedule(["power@log.link#3"]), "mine")
+    assert "mine --schedule power@log.link#3" in str(found)
+    assert "mine --crash harness@log.link#3" in str(Violation("x", "y", parse_schedule(["harness@log.link#3"]), "mine"))
+
+
 def test_a_file_that_is_no_schedule_is_refused(tmp_path):
     path = tmp_path / "x.schedule.json"
     path.write_text("{}")
@@ -94,11 +100,18 @@ def test_the_command_line_explores_and_replays(tmp_path, capsys, monkeypatch):
     assert main(["explore", "agentlab.examples.sound_delivery", "--zombie"]) == 0
     assert "a zombie's late effect was refused" in capsys.readouterr().out
     assert main(["explore", "agentlab.examples.sound_delivery", "--replayed"]) == 0
+    capsys.readouterr()
+    assert main(["explore", "agentlab.examples.broken_no_key", "--schedule", "power@effect.reply"]) == 1
+    assert "happened 2 times" in capsys.readouterr().out
+    assert main(["explore", "agentlab.examples.broken_no_key", "--schedule", "sofa@wake"]) == 2
+    capsys.readouterr()
     assert (
-        main(["explore", "agentlab.examples.sound_delivery", "--single", "--budget", "2s", "--seed", "3", "--json"])
+        main(["explore", "agentlab.examples.sound_delivery", "--single", "--seconds", "1", "--seed", "3", "--json"])
         == 0
     )
-    assert json.loads(capsys.readouterr().out.splitlines()[-1])["schedules"]["run_by_kind"]["random"] > 5
+    assert json.loads(capsys.readouterr().out)["schedules"]["run_by_kind"]["random"] > 0
+    assert main(["explore", "agentlab.examples.sound_delivery", "--pairs", "--budget", "0.01s", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["complete"] is False, "a budget of time ends it early and says so"
     assert main(["explore", "agentlab.examples.sound_delivery:BLIND", "--dial"]) == 0
     assert "events lost" in capsys.readouterr().out
     assert main(["explore", "agentlab.examples.sofa"]) == 2

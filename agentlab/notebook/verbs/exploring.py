@@ -29,6 +29,8 @@ def explore(request: Request) -> ExploreView | RealView | DialView | KeptView:
     task = _task(request)
     if o.replay:
         return KeptView(str(task.name), tuple(replay(task, read_schedule(Path(o.replay))[1])))
+    if o.schedule:
+        return KeptView(str(task.name), tuple(replay(task, o.schedule.split(","))))
     if o.replayed:
         return KeptView(str(task.name), tuple(always_replayed(task)))
     if o.dial:
