@@ -10,6 +10,7 @@ from typing import Any
 from agentlab.errors import AgentlabError
 from agentlab.events import GENESIS, Event, Head, verify_chain
 from agentlab.explorer.driving import Run
+from agentlab.explorer.implied import spending, workspace
 from agentlab.explorer.world import World
 from agentlab.log.memory import MemoryLog
 from agentlab.session.fold import fold_all
@@ -144,6 +145,12 @@ def _end(world: World, run: Run, events: list[Event], base: Undisturbed) -> list
         found.append(("result", f"the answer is {answer[:200]!r}, undisturbed it is {base.answer[:200]!r}"))
     elif snapshot != base.snapshot and not told and outcome == "completed":
         found.append(("workspace", "the workspace is another one than undisturbed, and the model was not told"))
+    implied = workspace(world, events) if outcome == "completed" and not told else ""
+    if implied:
+        found.append(("workspace", implied))
+    unpaid = spending(events, folded(world.log))
+    if unpaid:
+        found.append(("budget", unpaid))
     missing = base.operations - world.outside.counts()
     if missing and outcome == "completed" and not any(e.type == "effect_settled" for e in events):
         found.append(("effects", f"{next(iter(missing))[:120]!r} never happened outside, yet the task is complete"))

@@ -25,7 +25,9 @@ def explore_real(
     """
     from agentlab.effects.receiver import ReceiverProcess
     from agentlab.explorer.api import subject_of
+    from agentlab.explorer.realrun import Difference
     from agentlab.explorer.realrun import explore_real as run
+    from agentlab.supervisor.ps import owned
 
     subject_of(task)  # what is wrong with the task is said before anything is started
     with tempfile.TemporaryDirectory(prefix="agentlab-explore-") as made:
@@ -34,7 +36,10 @@ def explore_real(
             def executed(session_id: str) -> int:
                 return sum(str(line.get("key", "")).startswith(f"{session_id}#") for line in receiver.ledger())
 
-            return run(
+            report = run(
                 lab, task, seed=seed, count=count, pairs=pairs, executed=executed,
                 budget_s=float("inf") if budget_s is None else budget_s, params={"receiver_url": receiver.url},
             )  # fmt: skip
+        left = [one for one in owned(Path(made) / "lab") if one.alive == "alive"]
+        report.violations += [Difference("afterwards", f"{one.kind} {one.pid} is left over") for one in left]
+        return report

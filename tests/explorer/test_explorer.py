@@ -11,7 +11,9 @@ import agentlab as al
 from agentlab.crashpoints import CrashPoint, SimulatedDeath
 from agentlab.explorer import always_replayed, durability_dial, explore, replay, zombie_drill
 from agentlab.explorer.api import subject_of
-from agentlab.explorer.exploring import FENCED, LATE, POWER, TORN, Explorer, stage
+from agentlab.explorer.exploring import FENCED, LATE, POWER, TORN, Explorer, play, stage
+from agentlab.explorer.implied import spending, workspace
+from agentlab.explorer.judging import folded
 from agentlab.explorer.mortal import Life, Mortal
 
 from . import tasks
@@ -119,6 +121,18 @@ def test_running_equal_states_again_finds_the_same(source):
         (v.invariant, v.schedule) for v in whole.violations
     ]
     assert merged.run == whole.run
+
+
+def test_budget_and_workspace_are_worked_out_from_the_log_alone():
+    subject = subject_of("sales_report")
+    with stage(subject):
+        world, _ = play(subject, ())
+        events, state = list(world.log.replay(1)), folded(world.log)
+        assert (workspace(world, events), spending(events, state)) == ("", "")
+        lost = next(e for e in events if e.type == "tool_result" and e.tool_name == "clean_rows")
+        assert "is not what the recorded commands leave" in workspace(world, [e for e in events if e is not lost])
+        used = {**state.budget.used, "output_tokens": state.budget.used["output_tokens"] - 1}
+        assert "output_tokens" in spending(events, replace(state, budget=replace(state.budget, used=used)))
 
 
 def test_two_explorations_are_equal():
