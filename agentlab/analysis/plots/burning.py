@@ -67,7 +67,7 @@ def burn(x: Source, *, ax: d.Axes | None = None, lab: Any = None) -> d.Axes:
         _reserved(ax, data, held, dimensions, clock)
     if limited:
         ax.axhline(1.0, color=d.BLACK, linewidth=1.2)
-        ax.text(1.0, 1.0, "limit ", transform=ax.get_yaxis_transform(), ha="right", va="bottom", fontsize=d.SMALL)
+        ax.text(0.0, 1.0, " limit", transform=ax.get_yaxis_transform(), ha="left", va="bottom", fontsize=d.SMALL)
     alerts = _alerts(ax, found, data, clock)
     d.mark_deaths(ax, d.deaths(found, clock))
     ax.set_ylim(0, max(1.08, float(data.share.max()) * 1.06))

@@ -51,7 +51,9 @@ def recovery(x: Source, *, ax: d.Axes | None = None, lab: Any = None) -> d.Axes:
         ax.plot([0], [y], marker="v" if row.target == "harness" else "X", color=d.RED, markersize=6, clip_on=False)
     ax.set_yticks(positions, [_name(row, several) for row in rows.itertuples()])
     ax.set_ylim(len(rows) - 0.4, -0.6)
-    ax.set_xlim(0, longest * 1.55)
+    # Room for the words behind the longest bar: about a sixteenth of an inch for each letter.
+    room, width = 0.066 * max(len(_words(row)) for row in rows.itertuples()), d.inches(ax)
+    ax.set_xlim(0, longest * width / max(0.35 * width, width - room - 0.15))
     ax.set_xlabel("seconds from the last sign of life (▼ harness, ✖ sandbox)", fontsize=9)
     done = data.seconds.dropna()
     alt = (

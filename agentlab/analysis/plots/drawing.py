@@ -19,6 +19,8 @@ OTHERS = (GREY, ".")
 SMALL = 8.0
 WIDTH = 8.0
 """Inches: a notebook's column."""
+NARROW = 5.0
+"""Inches below which a legend has half as many columns: axes beside others."""
 MANY = 12
 """Deaths above which they are drawn as thin lines without bands."""
 
@@ -62,13 +64,19 @@ def finish(ax: Axes, data: Frame, title: str, alt: str, legend: int = 0) -> Axes
         # Below the axis's label, whose distance is in points while the height of the axes is anything.
         below = ax.transAxes + ScaledTranslation(0, -36 / 72, ax.figure.dpi_scale_trans)
         made = ax.legend(
-            loc="upper center", bbox_to_anchor=(0.5, 0.0), bbox_transform=below, ncols=legend, fontsize=SMALL,
+            loc="upper center", bbox_to_anchor=(0.5, 0.0), bbox_transform=below, fontsize=SMALL,
+            ncols=legend if inches(ax) > NARROW else (legend + 1) // 2,
             frameon=False, handletextpad=0.5, columnspacing=1.4,
         )  # fmt: skip
         _readable(made)
     ax.data = data
     ax.alt = alt
     return ax
+
+
+def inches(ax: Axes) -> float:
+    """About how wide the axes are; layouts change it a little when they draw."""
+    return float(ax.get_position().width * ax.figure.get_size_inches()[0])
 
 
 def _readable(legend: Any) -> None:
