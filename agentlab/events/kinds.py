@@ -77,10 +77,11 @@ _TABLE: tuple[tuple[Class, str, str, str], ...] = (
     ("fact", "sandbox_ready", "sandbox_id record resources restored_from? generation", "a sandbox is provisioned and attached"),
     ("fact", "sandbox_attached", "sandbox_id finished", "a living sandbox is taken up again by this incarnation"),
     ("fact", "sandbox_lost", "sandbox_id reason last_snapshot? unsaved", "the sandbox is dead or its folder gone"),
-    ("fact", "sandbox_restored", "sandbox_id snapshot rerun differs not_rerun? bytes? duration_ms?",
+    ("fact", "sandbox_restored", "sandbox_id snapshot rerun differs not_rerun? bytes? since? duration_ms?",
      "the workspace is back: snapshot restored and recorded commands run again"),
     ("fact", "execution_rerun", "call_id exec_id same recorded? now?", "a recorded command was run again after a loss"),
     ("fact", "snapshot_taken", "digest files bytes new_bytes last_exec_id duration_ms?", "the workspace was packed to a reference"),
+    ("fact", "snapshot_skipped", "digest reason", "a snapshot can not be restored; one before it serves, and commands run again"),
     ("fact", "sandbox_destroyed", "sandbox_id", "the sandbox was given back"),
     # checkpoints
     ("fact", "checkpoint_written", "checkpoint_id schema_version cursor cursor_hash state reason size_bytes"

@@ -7,9 +7,9 @@ from typing import Any
 from agentlab.errors import SandboxError, SandboxGone
 from agentlab.events import Draft
 from agentlab.harness import toolcalls
+from agentlab.harness.refilling import put_back
 from agentlab.harness.rig import Rig
 from agentlab.ports import Completed, ToolInvocation
-from agentlab.sandbox.snapshot import decode, encode
 from agentlab.session.commands import AttachSandbox, FillWorkspace, ProvisionSandbox
 from agentlab.toolhost.outcome import result_of
 
@@ -65,28 +65,22 @@ def perform_fill(command: FillWorkspace, rig: Rig) -> list[Draft]:
     rerun: list[str] = []
     differs: list[dict[str, Any]] = []
     not_rerun: list[str] = []
-    drafts: list[Draft] = []
-    put_back = 0
     try:
-        if command.snapshot:
-            rig.sandbox.restore(command.snapshot)
-            put_back = sum(entry.size for entry in decode(rig.blobs.get(command.snapshot)))
-        else:
-            if rig.state.sandbox.stale:
-                rig.sandbox.restore(rig.blobs.put(encode([])))
-            rig.sandbox.put_files(rig.run.definition.files)
-        for call_id, seq in rig.state.sandbox.since_snapshot:
+        served, since, size, drafts = put_back(rig, command.snapshot)
+        for call_id, seq in since:
             drafts += _rerun(rig, call_id, seq, rerun, differs, not_rerun)
     except SandboxGone as error:
         return [toolcalls.lost_draft(rig, str(error))]
-    payload = {
+    payload: dict[str, Any] = {
         "sandbox_id": rig.sandbox.sandbox_id,
-        "snapshot": command.snapshot or None,
+        "snapshot": served or None,
         "rerun": rerun,
         "differs": differs,
         "not_rerun": not_rerun,
-        "bytes": put_back,
+        "bytes": size,
     }
+    if served != command.snapshot:
+        payload["since"] = [list(item) for item in since]
     duration = round((rig.clock.monotonic() - started) * 1000, 3)
     return [*drafts, Draft("sandbox_restored", payload, duration_ms=duration, step=_step(rig))]
 

@@ -362,7 +362,11 @@ def _sandbox_lost(state: State, event: Event) -> Changes:
 
 def _sandbox_restored(state: State, event: Event) -> Changes:
     p = event.payload
-    changes: Changes = {"sandbox": evolve(state.sandbox, status="ready", filled=True, stale=False)}
+    sandbox = evolve(state.sandbox, status="ready", filled=True, stale=False)
+    if "since" in p:  # an earlier snapshot served, or none
+        since = tuple((call_id, seq) for call_id, seq in p["since"])
+        sandbox = evolve(sandbox, snapshot=p["snapshot"] or "", since_snapshot=since)
+    changes: Changes = {"sandbox": sandbox}
     notes = [_differs(d) for d in p["differs"]]
     notes += [f"After a sandbox loss, {c} was not run again: check where it stands." for c in p["not_rerun"]]
     if notes:

@@ -94,7 +94,7 @@ MUTATIONS = (
     # workspace and sandbox
     Mutation(
         "recorded commands are not run again", "harness/sandboxing.py",
-        "for call_id, seq in rig.state.sandbox.since_snapshot:",
+        "for call_id, seq in since:",
         "for call_id, seq in ():",
     ),
     Mutation(

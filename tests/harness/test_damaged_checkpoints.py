@@ -162,3 +162,50 @@ def test_a_lost_pointer_costs_time_and_no_truth(crashed):
     events = list(made.store.open("s").replay(1))
     assert [e for e in events if e.type == "harness_woken"][-1].payload["cursor"] == 0
     assert events[-1].payload["outcome"] == "completed" and len(outside.delivered) == 1
+
+
+@pytest.mark.parametrize("lost", ["the newest", "all"])
+@pytest.mark.parametrize("what", ["manifest", "file"])
+def test_a_damaged_snapshot_is_skipped_and_an_earlier_one_serves_with_commands_run_again(lost, what):
+    """Both lines are written by commands; between them a snapshot was taken, after them another."""
+    from agentlab.definition import StepSpec
+    from agentlab.models.scripted import call, say
+    from agentlab.sandbox.snapshot import decode
+
+    def model(view):
+        step = view.status.get("step")
+        if step in ("one", "two"):
+            return [say(step), call("write", text=f"line {step}\n")]
+        return [say("adding"), call("add", a=1, b=2)] if step == "add" else say("done")
+
+    outside = Outside()
+    made = world(outside, model)
+    steps = (StepSpec("one", tool="write"), StepSpec("two", tool="write"), StepSpec("add", tool="add"))
+    made.accept(task(steps=steps, validator=None, policy=PolicySpec("every_steps", {"n": 1})), "s")
+
+    def strike(point, when, detail):
+        if point is CrashPoint.TOOL_REPLY:
+            raise SimulatedDeath("in the last step")
+
+    crashpoints.arm(strike)
+    with pytest.raises(SimulatedDeath):
+        made.run("s")
+    crashpoints.arm(None)
+    log, blobs = made.store.open("s"), made.store.blobs._data
+    taken = [e.payload["digest"] for e in log.replay(1) if e.type == "snapshot_taken"]
+    assert len(set(taken)) == 2
+    for digest in taken if lost == "all" else taken[-1:]:
+        gone = digest if what == "manifest" else next(e.ref for e in decode(blobs[digest]) if e.kind == "file")
+        blobs.pop(gone, None)
+    for name in made.sandboxes.alive():
+        made.sandboxes.kill(name)
+    assert made.run("s") == "ended"
+    events = list(log.replay(1))
+    skipped = [e.payload["digest"] for e in events if e.type == "snapshot_skipped"]
+    assert skipped == list(reversed(taken)) if lost == "all" else skipped == taken[-1:]
+    restored = [e for e in events if e.type == "sandbox_restored"][-1].payload
+    assert restored["snapshot"] == (None if lost == "all" else taken[0])
+    assert len(restored["rerun"]) == (2 if lost == "all" else 1) and restored["differs"] == []
+    last = [e.payload["digest"] for e in events if e.type == "snapshot_taken"][-1]
+    (report,) = [e.ref for e in decode(blobs[last]) if e.kind == "file"]
+    assert blobs[report] == b"line one\nline two\n"
