@@ -68,7 +68,8 @@ def complete(line: str, namespace: Mapping[str, Any]) -> list[str]:
         for before, w in zip(words, words[1:], strict=False)
         if not w.startswith("-") and not _value_of(parser, before)
     ]
-    left = parser.positionals()[len(given) :]
+    positionals = parser.positionals()
+    left = positionals[len(given) :] or [last for last in positionals[-1:] if last.nargs in ("*", "+")]
     found = _fitting(word, _choices(left[0], namespace)) if left else []
     return found or (_fitting("", parser.options_known()) if not word and not left else [])
 

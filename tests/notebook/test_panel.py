@@ -514,3 +514,30 @@ def test_the_verb(shell, naps):
     assert made.sessions[0].status().status == "new" and made.sessions[0].id == "sales_report-1"
     assert "did you mean naps-1" in shell.complaint("%agent panel naps-2")
     assert repr(shell.run("%agent panel naps-1 sales_report-1")) == "Panel('naps-1', 'sales_report-1')"
+
+
+def test_a_long_log_is_read_while_the_widgets_are_shown(finished, monkeypatch):
+    """The cell does not wait for it; the record follows."""
+    monkeypatch.setenv("AGENTLAB_DISPLAY", "live")
+    monkeypatch.setattr(board, "SHORT", 3)
+    panel = al.panel(finished)
+    shown = outputs(monkeypatch, panel)
+    try:
+        assert "reading the log" in shown[1]["text/plain"]
+        until(lambda: panel.columns[0].feed.digest.seq == finished.state.seq > board.SHORT)
+        until(lambda: "steps done" in shown[-1]["text/plain"])
+    finally:
+        panel.close()
+
+
+def test_a_log_that_can_not_be_read_says_so_and_hides_no_other(naps, finished, opened, monkeypatch):
+    panel = opened(naps, finished)
+    broken, sound = panel.columns
+
+    def torn():
+        raise al.AgentlabError("row 7 does not match its hash")
+
+    monkeypatch.setattr(broken.feed, "look", torn)
+    says(broken, "its log can not be read: row 7 does not match its hash")
+    sound.tabs["log"].value = True
+    until(lambda: "session_paused" in sound.log._lines.value)

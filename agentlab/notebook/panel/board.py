@@ -19,6 +19,8 @@ SESSIONS = 6
 """Sessions in one panel at most."""
 
 
+SHORT = 300
+"""Events that are read before the widgets are shown; longer logs are read while they are shown already."""
 RENEWED_S = 15.0
 """How often the record is renewed while a session runs."""
 
@@ -38,7 +40,7 @@ class Panel:
         self._record: Any = None
         self._recorded: tuple[Any, ...] = ()
         self._renewed = 0.0
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     # --- live --------------------------------------------------------------------------------------------------------
 
@@ -51,7 +53,8 @@ class Panel:
         with self._lock:
             if self.widget is None:
                 self.widget = self._built()
-                self.beat()
+                if self._short():
+                    self.beat()
                 self.pulse.start()
         return self.widget
 
@@ -73,6 +76,10 @@ class Panel:
         box = widgets.VBox([style, row])
         box.add_class("al-panel")
         return box
+
+    def _short(self) -> bool:
+        """Whether the logs are read in no time; else the panel's thread reads them, and the cell does not wait."""
+        return bool(sum(column.feed.moment.state.seq for column in self.columns) <= SHORT)
 
     def beat(self) -> bool:
         """Bring everything up to date once; whether a session is at work."""
@@ -104,7 +111,8 @@ class Panel:
             return [column.feed for column in self.columns]
         feeds = [Feed(session) for session in self.sessions]
         for feed in feeds:
-            feed.look()
+            while feed.look() and feed.behind:
+                pass
         return feeds
 
     def _keep_record(self, busy: bool) -> None:
@@ -117,8 +125,9 @@ class Panel:
         self._record.update(self._bundle(), raw=True)
 
     def _bundle(self, picture: bool = True) -> dict[str, str]:
-        feeds = self.feeds()
-        return {"text/html": folded(feeds, picture), "text/plain": "\n".join(map(record_text, feeds))}
+        with self._lock:
+            feeds = self.feeds()
+            return {"text/html": folded(feeds, picture), "text/plain": "\n".join(map(record_text, feeds))}
 
     # --- showing -----------------------------------------------------------------------------------------------------
 
@@ -129,7 +138,8 @@ class Panel:
         if mode() == "live":
             show(self.open())
             # The picture follows from the panel's thread: the cell does not wait until a plotting library is loaded.
-            self._record = show(self._bundle(picture=False), raw=True, display_id=True)
+            bundle = self._bundle(picture=False) if self._short() else {"text/plain": f"{self!r}: reading the log …"}
+            self._record = show(bundle, raw=True, display_id=True)
             self.pulse.soon()
         elif mode() == "plain":
             feeds = self.feeds()

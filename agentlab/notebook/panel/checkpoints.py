@@ -47,7 +47,8 @@ class Checkpoints:
 
     def show(self) -> None:
         """Bring the rows up to date."""
-        known = list(self._feed.digest.checkpoints)[::-1]
+        with self._feed.digest.lock:
+            known = list(self._feed.digest.checkpoints)[::-1]
         self._page = max(0, min(self._page, (len(known) - 1) // ROWS))
         shown = known[self._page * ROWS : (self._page + 1) * ROWS]
         now_us = time.time() * 1e6

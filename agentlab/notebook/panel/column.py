@@ -121,7 +121,7 @@ class Column:
         if self.tabs["plots"].value:
             self._part("plots", lambda: self.plots.want(self.feed.digest.seq))
         self._attend()
-        return now.word in AT_WORK
+        return now.word in AT_WORK or self.feed.behind
 
     def _part(self, name: str, show: Callable[[], Any]) -> None:
         """One part of the panel; one that fails is logged once and the others go on."""

@@ -6,6 +6,7 @@ grows with the session: the newest marks, lines, checkpoints and crashes are kep
 
 from __future__ import annotations
 
+import threading
 from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -69,6 +70,8 @@ class Digest:
     started_ts: int = 0
     ts: int = 0
     watch: CrashWatch = field(default_factory=CrashWatch)
+    lock: threading.RLock = field(default_factory=threading.RLock, compare=False, repr=False)
+    """Held while an event is taken in, and by readers on other threads."""
     _snapshot: tuple[int, int] = (0, 0)
 
     @property
@@ -80,7 +83,8 @@ class Digest:
         """Take events in, in order; those already taken are passed over."""
         for event in events:
             if event.seq > self.seq:
-                self._take(event)
+                with self.lock:
+                    self._take(event)
 
     def _take(self, event: Event) -> None:
         lane = lane_of(event.type)

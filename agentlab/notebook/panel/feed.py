@@ -11,6 +11,9 @@ from agentlab.notebook.panel.digest import Digest
 from agentlab.session.commands import Rest
 from agentlab.session.decide import Run, decide
 
+CHUNK = 1000
+"""Events taken in at one look."""
+
 
 class Feed:
     """A reader of its own over one session's log. Used by one thread at a time."""
@@ -31,15 +34,20 @@ class Feed:
             LogCorrupt: the log does not verify.
         """
         before = self.digest.seq
-        if before == 0:  # the reader begins at a checkpoint; the digest has to know all
-            state = self._reader.state
-            self.digest.take(self._log.replay(1, state.seq or None))
-        _, fresh = self._reader.look()
-        self.digest.take(fresh)
+        state, fresh = self._reader.look()
+        if fresh and fresh[0].seq == before + 1:
+            self.digest.take(fresh)
+        elif before < state.seq:  # the reader begins at a checkpoint; the digest has to know all
+            self.digest.take(self._log.replay(before + 1, min(before + CHUNK, state.seq)))
         now = self._moment()
         changed = self.digest.seq != before or now.word != self.moment.word
         self.moment = now
         return changed
+
+    @property
+    def behind(self) -> bool:
+        """Whether there is more of the log to be read: a long one is read in pieces, and shown meanwhile."""
+        return self.digest.seq < self.moment.state.seq
 
     def _moment(self) -> Moment:
         state = self._reader.state

@@ -26,7 +26,8 @@ class LogLines:
     def show(self) -> None:
         """Bring the lines up to date."""
         words = self.filter.value.lower().split()
-        known = list(self._digest.lines)
+        with self._digest.lock:
+            known = list(self._digest.lines)
         found = [line for _, _, line in known if all(word in line.lower() for word in words)]
         head = f"{len(found):,} of the newest {len(known):,} events" if words else f"{self._digest.seq:,} events"
         if len(found) > SHOWN:

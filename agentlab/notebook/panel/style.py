@@ -92,7 +92,7 @@ body[data-jp-theme-light=false] .al-panel{--al-plan:#a8a8a8;--al-model:#62b6ff;-
 .al-ck{align-items:center;border-bottom:1px solid var(--al-line);padding:2px 0;gap:6px}
 .al-ck>.widget-checkbox{width:24px;flex:none;margin:0;line-height:1;height:auto}.al-ck>.widget-html{flex:1 1 auto;margin:0;min-width:0}
 .al-ck .jupyter-button{height:26px;line-height:24px;padding:0 9px;font-size:12px}
-.al-cells{display:grid;grid-template-columns:56px minmax(64px,1fr) minmax(64px,1fr) 58px 60px 62px minmax(120px,2.2fr);gap:8px;
+.al-cells{display:grid;grid-template-columns:54px minmax(24px,.6fr) minmax(58px,1fr) 44px 54px 54px minmax(110px,2.6fr);gap:7px;
  align-items:baseline;font-size:12.5px}
 .al-cells>*{overflow:hidden;text-overflow:ellipsis;white-space:nowrap}
 .al-cells.al-th{color:var(--al-quiet);font-size:11px;padding:0 182px 0 30px}
