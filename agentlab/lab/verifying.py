@@ -38,11 +38,28 @@ def named(event: Event) -> Iterator[str]:
         yield from (definition.get("files") or {}).values()
         if payload["input"].get("dump"):
             yield payload["input"]["dump"]
+        if (definition.get("model_ref") or {}).get("blob"):
+            yield definition["model_ref"]["blob"]
+        yield from (payload.get("effects") or {}).get("chunk", ())[:1]
     elif event.type == "checkpoint_written":
         yield payload["state"]
         yield from (chunk[0] for chunk in payload.get("effect_chunks") or ())
     elif event.type == "snapshot_taken":
         yield payload["digest"]
+
+
+def _inside(event: Event, digest: str, data: bytes) -> list[str]:
+    """Digests that a blob which ``event`` names leads on to."""
+    payload = event.payload
+    if event.type == "snapshot_taken" and digest == payload["digest"]:
+        return digests(data)
+    if event.type != "session_started":
+        return []
+    if payload["definition"].get("$blob") == digest:
+        return list((parse(data.decode()).get("files") or {}).values())
+    if digest in (payload.get("effects") or {}).get("chunk", ())[:1]:  # results that a fork finds on record
+        return [row[-1] for row in parse(data.decode()) if row[-1]]
+    return []
 
 
 def _stubs(value: Any) -> Iterator[str]:
@@ -63,9 +80,7 @@ def _check(event: Event, digest: str, blobs: Blobs, checked: set[str]) -> None:
     checked.add(digest)
     try:
         data = blobs.get(digest)
-        inside = digests(data) if event.type == "snapshot_taken" and digest == event.payload["digest"] else []
-        if event.type == "session_started" and event.payload["definition"].get("$blob") == digest:
-            inside = list((parse(data.decode()).get("files") or {}).values())
+        inside = _inside(event, digest, data)
     except (LogCorrupt, ValueError) as error:
         raise LogCorrupt(f"session {event.session_id!r}: event {event.seq} ({event.type}) names {error}") from None
     for inner in inside:

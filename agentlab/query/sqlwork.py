@@ -206,6 +206,7 @@ SELECT session_id, coalesce(_text(began, '$.input.task'), _text(began, '$.defini
         WHEN 'ended' THEN nullif(_text(finished, '$.result.reason'), '') END AS reason,
     events, started_at, last_at, ended_at, _seconds(started_at, last_at) AS wall_s, turns, model_calls, tool_calls,
     tool_errors, steps_done, attempts, input_tokens, output_tokens, input_tokens + output_tokens AS tokens, cost_usd,
-    crashes, sandbox_losses, incarnations, checkpoints, effects, faults, superseded
+    crashes, sandbox_losses, incarnations, checkpoints, effects, faults, superseded,
+    _text(began, '$.parent.session') AS forked_from, _int(began, '$.parent.seq') AS forked_at
 FROM judged
 """

@@ -259,6 +259,8 @@ sessions: one session
     effects int effects completed
     faults int faults injected
     superseded bool any of its events was set aside by a restored_to
+    forked_from text session that it was forked from; missing when it is no fork. Counts and sums are of its own events
+    forked_at int last event that it shares with that session
 """
 
 _ORDERS = {"calls": "session_id, requested_seq", "sessions": "session_id", "budget": "session_id, seq, dimension"}
