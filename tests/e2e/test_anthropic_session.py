@@ -50,9 +50,8 @@ def judge(session, server, lab):
 
 
 def test_a_session_completes_and_its_usage_is_recorded(lab, receiver, server):
-    task = claude(
-        server, "measure", "write", "send", budget={"prices": {"claude-test": {"input": 3.0, "output": 15.0}}}
-    )
+    prices = {"claude-test": {"input": 3.0, "output": 15.0, "cache_read": 0.3, "cache_write": 3.75}}
+    task = claude(server, "measure", "write", "send", budget={"prices": prices})
     session = lab.run(task, params={"receiver_url": receiver.url}, timeout_s=40)
     asked = judge(session, server, lab)
     assert len(receiver.ledger()) == 1

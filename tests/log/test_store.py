@@ -57,7 +57,7 @@ def test_looking_creates_nothing(tmp_path: Path) -> None:
 
 def test_half_made_session_is_never_seen(tmp_path: Path) -> None:
     class Dies(ParquetStore):
-        def _build(self, final: str, session_id: str, durability: object) -> None:
+        def _build(self, final: str, *rest: object) -> None:
             os.makedirs(os.path.join(self.lab, "sessions", "new-00.tmp", "commits"))
             raise SimulatedDeath
 
@@ -90,7 +90,7 @@ def test_durability_belongs_to_the_session(tmp_path: Path) -> None:
     [
         ("", LogCorrupt), ("[]", LogCorrupt), ("{}", LogCorrupt),
         ('{"format": 1, "session_id": "t", "durability": "disk"}', LogCorrupt),
-        ('{"format": 2, "session_id": "s", "durability": "disk"}', SchemaTooNew),
+        ('{"format": 3, "session_id": "s", "durability": "disk"}', SchemaTooNew),
     ],
 )  # fmt: skip
 def test_damaged_session_card(card: str, error: type[Exception], tmp_path: Path) -> None:
