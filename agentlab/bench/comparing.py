@@ -23,8 +23,8 @@ from agentlab.experiments import Costs, Span, Track, WhatIf
 from agentlab.failures import Exponential
 from agentlab.lab import Lab
 
-MTBF_S = 4.0
-"""With the assumed latencies a session of the demo task takes about 6 s, so it sees about two crashes."""
+MTBF_S = 11.0
+"""With the assumed latencies a session of the demo task takes about 17 s, so it sees about two crashes."""
 CORES = 2
 POLICIES = ("every=1", "every=5", "daly=600", "daly", "seconds=30+deadline=every:3600", "every=1+deadline=every:3600")
 

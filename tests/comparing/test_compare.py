@@ -22,7 +22,7 @@ def threads():
 @pytest.fixture(scope="module")
 def compared(threads):
     return al.compare(
-        "sales_report", ["every=1,20", "daly"], faults=al.Poisson(mtbf=4), seeds=8, executor=threads, progress=False
+        "sales_report", ["every=1,20", "daly"], faults=al.Poisson(mtbf=11), seeds=8, executor=threads, progress=False
     )
 
 
@@ -34,7 +34,7 @@ def test_the_frame_has_one_row_per_run_and_the_columns_that_are_written_down(com
         list(dict.fromkeys(frame.condition)) == ["every=1", "every=20", "daly"]
         and frame.seed.tolist() == [*range(8)] * 3
     )
-    assert (frame["mode"] == "simulated").all() and (frame.mtbf_s == 4).all() and frame.faults.sum() > 10
+    assert (frame["mode"] == "simulated").all() and (frame.mtbf_s == 11).all() and frame.faults.sum() > 10
     parts = frame[["work_s", "overhead_s", "lost_s", "redone_s", "recovery_s"]].sum(axis=1)
     assert (parts - frame.total_s).abs().max() < 1e-6
     # The same seed, the same crashes: whatever the policy, the first crash falls at the same time.
@@ -72,7 +72,7 @@ def test_the_result_shows_itself_without_anything_from_outside(compared):
 
 
 def test_processes_are_the_default_and_give_the_same_numbers(compared):
-    again = al.compare("sales_report", ["every=1,20", "daly"], faults=al.Poisson(mtbf=4), seeds=2, progress=False)
+    again = al.compare("sales_report", ["every=1,20", "daly"], faults=al.Poisson(mtbf=11), seeds=2, progress=False)
     for condition in ("every=1", "daly"):
         both = [c.frame[c.frame.condition == condition].total_s.tolist()[:2] for c in (compared, again)]
         assert both[0] == both[1]

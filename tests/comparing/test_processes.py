@@ -16,7 +16,7 @@ from agentlab.policies import parse_policy
 
 @pytest.fixture(scope="module")
 def simulation():
-    return Simulation(task("sales_report"), Latencies(), policy=parse_policy("every=5"))
+    return Simulation(task("sales_report"), Latencies.given(model_s=1.0, tool_s=0.1), policy=parse_policy("every=5"))
 
 
 class Session:

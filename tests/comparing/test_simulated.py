@@ -21,7 +21,7 @@ PARTS = ("work_s", "overhead_s", "lost_s", "redone_s", "recovery_s")
 
 
 def demo(latencies=None, **overrides):
-    return Simulation(task("sales_report"), latencies or Latencies(), **overrides)
+    return Simulation(task("sales_report"), latencies or Latencies.given(model_s=1.0, tool_s=0.1), **overrides)
 
 
 def test_every_second_of_a_run_is_counted_once_and_the_log_is_intact():
@@ -105,7 +105,7 @@ def test_what_can_not_be_simulated_is_refused():
 
 # --- the closed forms, from the harness itself --------------------------------------------------------------------
 
-PIECE, DELTA, RESTART, MTBF, RUNS = 1.0, 0.25, 0.5, 12.0, 100
+PIECE, DELTA, RESTART, MTBF, RUNS = 1.0, 0.25, 0.5, 12.0, 70
 EXACT = Latencies.given(
     model_s=0.0, tool_s=PIECE, checkpoint_s=DELTA, restart_s=RESTART, sandbox_s=0.0, other_s=0.0
 )  # fmt: skip
