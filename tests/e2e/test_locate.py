@@ -123,7 +123,7 @@ def test_a_tool_that_exceeds_its_limit(lab, gate, until):
     record = dict(session.state.sandbox.record)
     stop_sandbox(record)  # nobody is left who could end the tool at its limit
     found = finding(session, until, "tool_hung")
-    assert "gated" in found.evidence[0] and "exceed its limit of 0.5 s" in found.evidence[1]
+    assert "gated" in found.evidence[0] and "exceed its limit of 3 s" in found.evidence[1]
     gate.touch()
     continue_sandbox(record)
     session.pause(now=True)
