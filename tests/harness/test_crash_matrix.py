@@ -53,6 +53,7 @@ class Case:
 
             def checked(request, on_text=None):
                 check_messages(request.messages, ask=True)
+                assert f"<goal>{definition.goal}</goal>" in str(request.messages[0]), "the goal is never lost"
                 self.requests += 1
                 return complete(request, on_text)
 
