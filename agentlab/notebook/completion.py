@@ -14,6 +14,7 @@ from agentlab.notebook.parsing import VerbParser, split
 from agentlab.notebook.place import current, tasks_in
 from agentlab.notebook.registry import all_verbs
 from agentlab.policies import TRIGGERS
+from agentlab.query.views import VIEWS
 
 KEYS = ("%agent", "%%agent")
 _HOOK = "complete_command"
@@ -116,5 +117,6 @@ SOURCES: dict[str, Callable[[Mapping[str, Any]], Iterable[str]]] = {
     "tool": _tools,
     "tools": _tools,
     "verb": lambda namespace: all_verbs(),
+    "query": lambda namespace: VIEWS,
 }
 """Where the values of an argument come from, by its ``dest``; modules of new verbs add theirs."""

@@ -114,6 +114,19 @@ def test_readers_do_not_notice(tmp_path: Path) -> None:
     assert verify_chain(list(kept.replay()), Head(0, GENESIS)).seq == rounds * 3 + 1
 
 
+def test_sealing_loads_no_heavy_library(tmp_path: Path) -> None:
+    """A harness does it: what it loads, every harness would pay for."""
+    ended(tmp_path)
+    code = (
+        f"import sys; from agentlab.harness.sealing import seal_ended; assert seal_ended({str(tmp_path)!r}, 's') == 5;"
+        "print([name for name in ('pandas', 'duckdb', 'matplotlib', 'IPython') if name in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment(TESTS), timeout=60
+    )
+    assert done.stdout.strip() == "[]", done.stderr
+
+
 def test_only_ended_sessions_are_sealed(tmp_path: Path) -> None:
     ended(tmp_path)
     store = ParquetStore(tmp_path)

@@ -11,6 +11,7 @@ import pytest
 import agentlab as al
 from agentlab.errors import UserError
 from agentlab.notebook import agent
+from agentlab.notebook.completion import complete
 from agentlab.notebook.verbs.analysing import PLOTS, ViewsView
 from agentlab.query import VIEWS
 from tests.query.runs import short
@@ -66,6 +67,12 @@ def test_the_views_are_listed_column_by_column(told, shell):
     assert [view.name for view in one.views] == ["calls"] and "latency_s" in one.text()
     assert "did you mean calls" in shell.complaint("%agent sql --views cals")
     assert shell.run("%agent sql").text() == shown.text()
+
+
+def test_completion_knows_views_and_plots(told):
+    assert complete("%agent sql --views cal", {}) == ["calls"]
+    assert complete("%agent plot time", {}) == ["timeline"]
+    assert complete("%agent diagnose rep", {}) == ["report-1"]
 
 
 def test_diagnose_plot_and_report(told, shell, tmp_path):
