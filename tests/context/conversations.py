@@ -12,8 +12,9 @@ from agentlab.harness.loop import run
 from agentlab.harness.rig import Rig
 from agentlab.harness.simulation import SimulatedWorld
 from agentlab.models.pairing import check_messages
-from agentlab.models.scripted import call, say
+from agentlab.models.scripted import call, say, statement
 from agentlab.models.tokens import estimate_tokens, quarter
+from agentlab.models.view import View
 from agentlab.ports import ModelReply, ModelRequest, Usage
 
 GOAL = 'Reconcile the "Q2" ledger\nwith the bank\'s file <b>exactly</b>; nothing else, ünïcode included.'
@@ -68,7 +69,10 @@ class Talker:
 
     def complete(self, request: ModelRequest, on_text: Any = None) -> ModelReply:
         self.check(request)
-        content = [say("so far so good")] if request.purpose != "act" else self._act()
+        if request.purpose == "statement":
+            content: list[dict[str, Any]] = [statement(View(request))]
+        else:
+            content = [say("so far so good")] if request.purpose != "act" else self._act()
         return ModelReply(content, "tool_use", Usage(1, 1), self.name)
 
     def _act(self) -> list[dict[str, Any]]:

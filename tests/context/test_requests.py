@@ -1,12 +1,11 @@
 """Every request of generated conversations of thousands of blocks: goal, constraints, anchors, size, pairs, fixed layer."""
 
 import json
+import random
 
 import pytest
 
-from agentlab.events import Draft
 from agentlab.harness.loop import run, turn
-from agentlab.lab.inputs import append_input
 from agentlab.session.commands import Rest
 
 from .conversations import GOAL, Talker, accepted, conversation
@@ -36,13 +35,20 @@ def test_every_request_fits_and_holds_what_matters(strategy, seed, window, turns
     assert gone & seqs and {b.seq for b in context.blocks} <= seqs
 
 
-def test_a_crash_in_between_changes_nothing_of_that():
-    watcher, world, rig = conversation(3, 8_000, 150, {})
-    for number in range(3):
+def test_crashes_in_between_change_nothing_of_that():
+    """A harness that is gone after any number of commands: the next one recovers, and every request still holds."""
+    watcher, world, rig = accepted(3, 8_000, 200, {})
+    crashes, rng = 12, random.Random(3)
+    for _ in range(crashes):
+        for _ in range(rng.randint(1, 60)):
+            turn(rig)
         rig = watcher.rig = world.wake("s")
-        append_input(world.store.open("s"), (Draft("resume_requested", {"id": f"r{number}"}),), world.clock, world.ids)
-        assert run(rig) == "paused"
-    assert rig.state.recovery.crashes == 0 and len(watcher.fixed) == 1
+    assert run(rig) == "paused"
+    state = rig.state
+    assert state.recovery.crashes == crashes and len(watcher.fixed) == 1
+    assert state.control.reason == "max_turns" and state.context.dropped > 100
+    purposes = [e.payload["purpose"] for e in world.store.open("s").replay() if e.type == "model_request"]
+    assert purposes.count("statement") >= crashes - 1
 
 
 def test_the_same_requests_come_from_a_harness_that_remembers_nothing(monkeypatch):
