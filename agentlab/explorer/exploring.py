@@ -148,7 +148,9 @@ class Explorer:
         report.run[_kind(node)] += 1
         found = judge(world, run, self.base, checked, any(s.target == "power" for s in trail))
         if run.rig is not None and run.why not in ("failed", "fenced"):
-            if before is not None and not fell:
+            # Where appends share a sync, or have none, the power takes spending along with the events that tell of it.
+            dark = bool(trail) and trail[-1].target == "power" and world.log.durability != "disk"
+            if before is not None and not fell and not dark:
                 found += budget_kept(before, run.rig.recorder.committed, exact=before.seq == checked.seq)
             if len(trail) < 2 and not world.zombie and folded(world.log) != run.rig.recorder.committed:
                 found.append(("state", "the state from the checkpoint is not the one that the whole log gives"))

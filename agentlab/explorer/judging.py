@@ -15,6 +15,7 @@ from agentlab.explorer.world import World
 from agentlab.log.memory import MemoryLog
 from agentlab.session.fold import fold_all
 from agentlab.session.state import State
+from agentlab.session.superseding import is_superseded, ranges
 
 Found = tuple[str, str]
 """The invariant that is broken, and what was seen."""
@@ -57,7 +58,7 @@ def judge(world: World, run: Run, base: Undisturbed, checked: Head, power: bool 
     found: list[Found] = [tuple(c.split(": ", 1)) for c in world.complaints]  # type: ignore[misc]
     found += _log(world, events, checked, power)
     found += _effects(world, events, base)
-    found += _work(events)
+    found += _work(events, world.subject.definition.scheme)
     requests = sum(e.type == "model_request" for e in events)
     if world.asked > requests and not power:
         found.append(("budget", f"the model was asked {world.asked} times, {requests} requests are on record"))
@@ -98,8 +99,28 @@ def _effects(world: World, events: list[Event], base: Undisturbed) -> list[Found
     return found
 
 
-def _work(events: list[Event]) -> list[Found]:
+def _standing(events: list[Event]) -> list[Event]:
+    """The events that no restore has set aside."""
+    aside = ranges(events)
+    return [e for e in events if not is_superseded(e.seq, aside)] if aside else events
+
+
+def _unbounded(events: list[Event]) -> str:
+    """Whether a recovery that goes back to a checkpoint went back further than to the newest one."""
+    cursor = 0
+    for event in events:
+        if event.type == "checkpoint_written":
+            cursor = int(event.payload["cursor"])
+        elif event.type == "restored_to" and int(event.payload["cursor"]) < cursor:
+            return (
+                f"event {event.seq} goes back to {event.payload['cursor']}, the newest checkpoint stands for {cursor}"
+            )
+    return ""
+
+
+def _work(everything: list[Event], scheme: str) -> list[Found]:
     found: list[Found] = []
+    events = _standing(everything)
     results = Counter(e.payload["call_id"] for e in events if e.type in ("tool_result", "tool_error"))
     twice = [call_id for call_id, count in results.items() if count > 1]
     if twice:
@@ -109,9 +130,12 @@ def _work(events: list[Event]) -> list[Found]:
     if again:
         found.append(("lost work", f"step {again[0][1]} was completed {done[again[0]]} times"))
     lost = [e for e in events if e.type == "recovery_completed" and e.payload["lost_steps"]]
-    if lost:
+    unbounded = _unbounded(everything)
+    if unbounded:
+        found.append(("lost work", unbounded))
+    if lost and scheme != "snapshot":  # a scheme that goes back to its newest checkpoint loses what came after it
         found.append(("lost work", f"the recovery at event {lost[0].seq} lost {lost[0].payload['lost_steps']} steps"))
-    unpaid = _asked_again(events)
+    unpaid = _asked_again(everything)
     if unpaid:
         found.append(("lost work", unpaid))
     return found
@@ -139,13 +163,14 @@ def _end(world: World, run: Run, events: list[Event], base: Undisturbed) -> list
     found: list[Found] = []
     outcome, answer, snapshot = _result(events)
     told = any(e.type == "sandbox_restored" and (e.payload["differs"] or e.payload.get("not_rerun")) for e in events)
+    told = told or _told_of_errors(world, events)
     if outcome != base.outcome:
         found.append(("result", f"the outcome is {outcome or 'none'}, undisturbed it is {base.outcome}"))
-    elif answer != base.answer:
+    elif answer != base.answer and not _told_of_errors(world, events):
         found.append(("result", f"the answer is {answer[:200]!r}, undisturbed it is {base.answer[:200]!r}"))
     elif snapshot != base.snapshot and not told and outcome == "completed":
         found.append(("workspace", "the workspace is another one than undisturbed, and the model was not told"))
-    implied = workspace(world, events) if outcome == "completed" and not told else ""
+    implied = workspace(world, _standing(events)) if outcome == "completed" and not told else ""
     if implied:
         found.append(("workspace", implied))
     unpaid = spending(events, folded(world.log))
@@ -154,7 +179,8 @@ def _end(world: World, run: Run, events: list[Event], base: Undisturbed) -> list
     missing = base.operations - world.outside.counts()
     if missing and outcome == "completed" and not any(e.type == "effect_settled" for e in events):
         found.append(("effects", f"{next(iter(missing))[:120]!r} never happened outside, yet the task is complete"))
-    requested = {e.payload["call_id"] for e in events if e.type == "tool_requested"}
+    standing = _standing(events)
+    requested = {e.payload["call_id"] for e in standing if e.type == "tool_requested"}
     answered = {e.payload["call_id"] for e in events if e.type in ("tool_result", "tool_error")}
     if requested - answered:
         found.append(("results", f"call {min(requested - answered)} has no result"))
@@ -162,6 +188,11 @@ def _end(world: World, run: Run, events: list[Event], base: Undisturbed) -> list
     if run.why != "fenced" and world.log.replay(1) and outcome and world.sandboxes.alive():
         found.append(("orphans", f"sandbox {world.sandboxes.alive()[0]} is left over"))
     return found
+
+
+def _told_of_errors(world: World, events: Sequence[Event]) -> bool:
+    """Whether the model may well go another way: a strategy that tells it of the crash as an error of its call did so."""
+    return world.subject.definition.strategy != "statement" and any(e.type == "recovery_completed" for e in events)
 
 
 def budget_kept(before: State, after: State, exact: bool) -> list[Found]:

@@ -9,6 +9,7 @@ from agentlab.events import Draft
 from agentlab.harness import pooling
 from agentlab.harness.checkpointing import snapshot_draft
 from agentlab.harness.rig import Rig
+from agentlab.harness.toolcalls import lost_draft
 from agentlab.session.commands import AskPerson, End, Pause
 from agentlab.session.statecodec import to_json
 
@@ -43,8 +44,9 @@ def perform_end(command: End, rig: Rig) -> list[Draft]:
     rig.recorder.commit()
     try:
         snapshot = snapshot_draft(rig)
-    except SandboxGone:
-        # The workspace of a task that is over: what its newest snapshot holds is kept, the rest is in the log.
+    except SandboxGone as error:
+        if rig.state.sandbox.since_snapshot:  # the files that the task was for are in no snapshot: restored, then kept
+            return [lost_draft(rig, str(error))]
         snapshot = None
     if snapshot is not None:
         rig.recorder.stage((snapshot,))

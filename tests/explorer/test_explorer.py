@@ -15,6 +15,7 @@ from agentlab.explorer.exploring import FENCED, LATE, POWER, TORN, Explorer, pla
 from agentlab.explorer.implied import spending, workspace
 from agentlab.explorer.judging import folded
 from agentlab.explorer.mortal import Life, Mortal
+from agentlab.explorer.schedule import parse_schedule
 
 from . import tasks
 
@@ -121,6 +122,27 @@ def test_running_equal_states_again_finds_the_same(source):
         (v.invariant, v.schedule) for v in whole.violations
     ]
     assert merged.run == whole.run
+
+
+@pytest.mark.parametrize(
+    "dial",
+    [{"scheme": "snapshot"}, {"scheme": "events"}, {"durability": "group"}, {"strategy": "synthetic_error"}],
+    ids=str,
+)
+def test_every_dial_keeps_its_promises(dial):
+    report = explore(SOUND, pairs=False, **dial)
+    assert report.clean and report.complete, "\n".join(map(str, report.violations))
+
+
+def test_files_of_a_task_are_kept_although_its_sandbox_dies_at_the_very_end():
+    subject = subject_of("sales_report", scheme="events")
+    with stage(subject):
+        world, runs = play(subject, parse_schedule(["sandbox@sandbox.result#8:after"]))
+        kinds = [event.type for event in world.log.replay(1)]
+        assert runs[-1].why == "ended" and kinds[-1] == "session_ended" and "sandbox_lost" in kinds
+        assert workspace(world, list(world.log.replay(1))) == ""
+        ended = list(world.log.replay(1))[-1].payload["result"]
+        assert ended["snapshot"], "no file of the task was left"
 
 
 def test_budget_and_workspace_are_worked_out_from_the_log_alone():
