@@ -163,6 +163,7 @@ def gaps(events: Sequence[Event]) -> list[tuple[Key, float]]:
     """The seconds before each event, inputs and rests left out; after a crash they count from the crash."""
     found: list[tuple[Key, float]] = []
     previous, struck, before, resting = events[0].ts if events else 0, None, "", False
+    snapshots, filling = 0, 0.0
     for event in events[1:]:
         if event.type in INPUTS:
             if event.type == "fault_injected" and event.payload.get("target") == "harness":
@@ -174,6 +175,13 @@ def gaps(events: Sequence[Event]) -> list[tuple[Key, float]]:
         key: Key = (event.type, about(event.type, event.tool_name, event.payload))
         if crashed:
             key = ("harness_woken", "crash")
+        if event.type == "snapshot_taken":  # the first packs the whole workspace, the next what changed
+            key, snapshots = (event.type, "next" if snapshots else "first"), snapshots + 1
+        elif event.type == "execution_rerun":  # told of when the filling is over: its time is in the first one's gap
+            again = (event.duration_ms or 0.0) / 1000
+            filling, seconds = filling + seconds - again, again
+        elif event.type == "sandbox_restored":
+            seconds, filling = max(0.0, seconds + filling), 0.0
         if before == "checkpoint_written":
             key = (*key, "after checkpoint")
         if not resting and not (crashed and struck is None):

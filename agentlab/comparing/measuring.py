@@ -83,6 +83,7 @@ def _spend(events: Sequence[Event]) -> _Ledger:
     ledger = _Ledger()
     previous, struck = events[0].ts, None
     recovering, filled = False, False
+    filling = owed = 0  # a filling is told of at its end, its commands first: what they took is in the first one's gap
     for event in events[1:]:
         if event.type in INPUTS:
             if event.type == "fault_injected":
@@ -102,11 +103,13 @@ def _spend(events: Sequence[Event]) -> _Ledger:
             ledger.lose(int(event.payload["superseded_from"]), int(event.payload["superseded_to"]))
         what = _what(event, recovering, filled)
         if event.type == "execution_rerun":
-            again = min(gap, round((event.duration_ms or 0.0) * 1000))
+            filling, owed = filling + gap, owed + round((event.duration_ms or 0.0) * 1000)
+            continue
+        if event.type == "sandbox_restored":
+            gap += filling
+            again = min(gap, owed)
             ledger.put(event.seq, "redone", again)
-            gap -= again
-        elif event.type == "sandbox_restored":
-            filled = True
+            gap, filling, owed, filled = gap - again, 0, 0, True
         ledger.put(event.seq, what, gap)
         if event.type == "recovery_completed":
             recovering = False

@@ -73,6 +73,7 @@ class Timing:
         self._paid: set[str] = set()
         self._after_checkpoint = False
         self._checkpoints = False
+        self._snapshots = 0
 
     def draw(self, key: Key) -> float:
         """Seconds that the next event of this kind takes."""
@@ -96,12 +97,18 @@ class Timing:
         ``kind`` is the event that will tell of it; without one, what the command in progress is about.
         """
         self._paid.add(kind or "answer")
-        seconds = self.draw((kind, "") if kind else self._key)
+        seconds = self.draw((kind, self._which(kind)) if kind else self._key)
         before = seconds * random.Random(f"{self._seed} {self.clock.now_us()}").random()
         self.clock.advance(before)
         done = work(*args)
         self.clock.advance(seconds - before)
         return done
+
+    def _which(self, kind: str) -> str:
+        if kind != "snapshot_taken":
+            return ""
+        self._snapshots += 1
+        return "first" if self._snapshots == 1 else "next"
 
     @property
     def writes_checkpoint(self) -> bool:
