@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 
 import pytest
 
@@ -14,7 +13,7 @@ from agentlab.lab import upcasting
 from agentlab.lab.upcasting import lift
 from agentlab.models.scripted import ScriptedModel
 from agentlab.session.ownstate import own_state
-from tests.session.museum import MUSEUM, outside_of, policy, world
+from tests.session.museum import lab_of, outside_of, policy, world
 
 
 @pytest.fixture(autouse=True)
@@ -28,8 +27,7 @@ def _registry():
 @pytest.fixture
 def session(tmp_path):
     """A session that waits for a person; the model has pinned ``case`` and two steps are to come."""
-    shutil.copytree(MUSEUM / "1", tmp_path / "lab")
-    with al.Lab(tmp_path / "lab") as lab:
+    with al.Lab(lab_of(1, tmp_path)) as lab:
         yield lab.session("waits")
 
 

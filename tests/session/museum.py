@@ -48,6 +48,16 @@ class Outside:
         return {"outcome": "completed" if key in self.delivered else "not_done"}
 
 
+def lab_of(version: int, tmp_path: Path) -> Path:
+    """A copy of the museum's lab of that version below ``tmp_path``."""
+    lab = tmp_path / str(version)
+    shutil.copytree(MUSEUM / str(version), lab)
+    for session in (lab / "sessions").iterdir():  # a checkout has no empty folders
+        for name in ("commits", "segments", "checkpoints"):
+            (session / name).mkdir(exist_ok=True)
+    return lab
+
+
 def count(upto: int) -> int:
     return sum(range(upto))
 

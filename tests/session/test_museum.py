@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from agentlab.session.migrations import MIGRATIONS, migrate, renamed, with_field
 from agentlab.session.state import STATE_SCHEMA_VERSION, State
 from agentlab.session.statecodec import to_json
 
-from .museum import MUSEUM, SESSIONS, outside_of, world
+from .museum import MUSEUM, SESSIONS, lab_of, outside_of, world
 
 VERSIONS = sorted(int(path.name) for path in MUSEUM.iterdir() if path.name.isdigit())
 LATER_US = 1_800_000_000_000_000
@@ -26,15 +25,6 @@ ENDS = {"ended": "ended", "cut-in-effect": "ended", "cut-in-model": "ended", "wa
         "doubtful": "waiting", "paused": "paused"}  # fmt: skip
 CORE = ("session_id", "seq", "hash", "incarnation", "calls", "turns", "control")
 """What a checkpoint of any version and a fold of the whole log must say alike."""
-
-
-def lab_of(version: int, tmp_path: Path) -> Path:
-    lab = tmp_path / str(version)
-    shutil.copytree(MUSEUM / str(version), lab)
-    for session in (lab / "sessions").iterdir():  # a checkout has no empty folders
-        for name in ("commits", "segments", "checkpoints"):
-            (session / name).mkdir(exist_ok=True)
-    return lab
 
 
 def files_of(lab: Path) -> dict[str, str]:
