@@ -26,7 +26,7 @@ from agentlab.notebook.display import (
     stable,
     table,
 )  # fmt: skip
-from agentlab.session.commands import Command, Rest
+from agentlab.session.commands import Command, Rest, StartRecovery
 from agentlab.session.recovery import done_steps
 
 
@@ -259,20 +259,27 @@ class PlanView(Shown):
     status: Status
 
     def text(self) -> str:
-        """The command in one line."""
+        """The command in one line; a recovery with its steps below it."""
         what = where(self.status) if isinstance(self.command, Rest) else described(self.command)
         touches = ", touches the world outside the log" if self.command.io else ""
-        return f"{self.session.id}, not done yet: {what}{touches}"
+        return joined(f"{self.session.id}, not done yet: {what}{touches}", *(f"  {line}" for line in self._steps()))
+
+    def _steps(self) -> list[str]:
+        """The steps of a recovery, in order; nothing for any other command."""
+        return [stable(line) for line in self.command.plan] if isinstance(self.command, StartRecovery) else []
 
     def html(self) -> str:
         """The command as HTML."""
         what = where(self.status) if isinstance(self.command, Rest) else described(self.command)
         touches = "touches the world outside the log" if self.command.io else "touches nothing outside the log"
-        return card(f"{self.session.id}, not done yet", f"{code(what)} {paragraph(touches, quiet=True)}")
+        steps = lines_html(self._steps()) if self._steps() else ""
+        return card(f"{self.session.id}, not done yet", f"{code(what)} {paragraph(touches, quiet=True)}", steps)
 
 
 def described(command: Command) -> str:
     """A command in one line, without what changes from run to run."""
+    if isinstance(command, StartRecovery):
+        return f"StartRecovery(cause={command.cause!r})"
     return stable(command.describe())
 
 

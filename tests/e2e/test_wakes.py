@@ -7,6 +7,7 @@ import pytest
 from agentlab import process
 from agentlab.errors import UserError
 from agentlab.faults import Fault
+from agentlab.notebook.results import PlanView
 
 from . import tasks
 
@@ -25,6 +26,8 @@ def test_one_that_crashed_asks_a_person_when_told_so_and_goes_on_with_an_approva
     until(lambda: session.status().status == "crashed", what="the death of the harness")
     plan = session.plan()
     assert plan.name == "StartRecovery" and any(line.startswith(f"verify: {session.id}#") for line in plan.plan)
+    shown = PlanView(session, plan, session.status())
+    assert "  rebuild: goal, confirmed facts, next action\n  verify: " in shown.text() and "statement" in shown.html()
     until(lambda: not lab.supervisor.alive(session.id), what="the keeper to let go")
     session.wake(confirm=True, timeout_s=60)
     assert session.status().status == "waiting" and "May it go on?" in session.status().reason
