@@ -14,7 +14,9 @@ from agentlab import process
 from agentlab.errors import UserError
 from agentlab.events import Draft, Head, seal
 from agentlab.faults import Faults
+from agentlab.lab.status import Status
 from agentlab.notebook.panel import board, plots
+from agentlab.notebook.panel.allowed import Moment, why_not
 from agentlab.notebook.panel.checkpoints import comparison_html
 from agentlab.notebook.panel.choices import CHOICES
 from agentlab.notebook.panel.crashes import STEPS
@@ -23,6 +25,7 @@ from agentlab.notebook.panel.injecting import WHEN
 from agentlab.notebook.panel.lanes import LANES, lane_of
 from agentlab.notebook.panel.recoveries import recoveries_html
 from agentlab.notebook.panel.timeline import BLOCKS, blocks_html
+from agentlab.session.state import State
 from tests.notebook.conftest import SLOW, kinds, until
 
 
@@ -541,3 +544,26 @@ def test_a_log_that_can_not_be_read_says_so_and_hides_no_other(naps, finished, o
     says(broken, "its log can not be read: row 7 does not match its hash")
     sound.tabs["log"].value = True
     until(lambda: "session_paused" in sound.log._lines.value)
+
+
+WHY_NOT = {
+    "run": {"queued": "it is queued", "running": "it is running", "waiting": "answer its question", "completed": "fork it",
+            "unknown": "last driven on host far", "new": "", "paused": "", "crashed": ""},
+    "wake": {"new": "run it", "running": "it is running", "failed": "fork it", "paused": "", "crashed": ""},
+    "step": {"running": "pause it first", "recovering": "pause it first", "paused": "", "new": ""},
+    "pause": {"queued": "", "running": "", "recovering": "", "paused": "nothing to pause", "completed": "nothing to pause"},
+    "harness": {"new": "it has no harness yet"},
+    "sandbox": {"new": "it has no sandbox yet"},
+    "answer": {"running": "it asks nothing now", "waiting": ""},
+    "extend": {"paused": "no limit is set", "completed": "it has ended"},
+    "restore": {"completed": "it has ended", "running": "", "paused": ""},
+    "fork": {"completed": "", "running": ""},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("action", sorted(WHY_NOT))
+def test_a_control_that_can_not_act_says_why(action):
+    for word, why in WHY_NOT[action].items():
+        status = Status("s", word, "last driven on host far", None, 0, 0, 1, 0, 0, False)
+        found = why_not(action, Moment(State(), status, driven=word in ("queued", "running")))
+        assert (why in found) if why else found == "", (word, found)

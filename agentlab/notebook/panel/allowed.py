@@ -11,7 +11,7 @@ from agentlab.lab.status import Status
 from agentlab.session.state import State
 
 YES = ""
-AT_WORK = ("starting", "running", "recovering")
+AT_WORK = ("starting", "queued", "running", "recovering")
 
 
 @dataclass(frozen=True, slots=True)

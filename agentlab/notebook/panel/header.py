@@ -14,7 +14,7 @@ def header_html(feed: Feed) -> str:
     now, digest = feed.moment, feed.digest
     word = now.word
     status = now.status
-    reason = status.reason if word in ("paused", "waiting", "unknown", "damaged", "empty") else ""
+    reason = status.reason if word in ("queued", "paused", "waiting", "unknown", "damaged", "empty") else ""
     words = f"{word} ({reason})" if reason and reason != word and len(reason) < 60 else word
     head = (
         f"<div class='al-head'><span class='al-id'>{escape(feed.session.id)}</span>"

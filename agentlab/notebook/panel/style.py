@@ -20,7 +20,7 @@ body[data-jp-theme-light=false] .al-panel{--al-plan:#a8a8a8;--al-model:#62b6ff;-
 .al-head .al-id{font-weight:650;font-size:15px;letter-spacing:.01em}
 .al-task{color:var(--al-quiet)}
 .al-badge{border:1px solid currentColor;border-radius:11px;padding:0 10px 1px;font-weight:650;font-size:12px;line-height:20px}
-.al-badge.s-running,.al-badge.s-starting{color:var(--al-model)}.al-badge.s-recovering,.al-badge.s-new{color:var(--al-recovery)}
+.al-badge.s-running,.al-badge.s-starting{color:var(--al-model)}.al-badge.s-recovering,.al-badge.s-new,.al-badge.s-queued{color:var(--al-recovery)}
 .al-badge.s-paused,.al-badge.s-waiting{color:var(--al-saved)}.al-badge.s-completed{color:var(--al-tool)}
 .al-badge.s-crashed,.al-badge.s-failed,.al-badge.s-damaged{color:var(--al-fault)}
 .al-figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(76px,1fr));gap:1px;margin-top:9px;background:var(--al-line);
