@@ -8,7 +8,7 @@ from typing import Any
 
 from agentlab.lab import Session
 from agentlab.notebook.panel.allowed import Moment
-from agentlab.notebook.panel.controls import Control, Say
+from agentlab.notebook.panel.controls import LEAVES_S, Control, Say
 from agentlab.notebook.panel.deeds import Deeds
 from agentlab.notebook.panel.feed import Feed
 
@@ -69,6 +69,7 @@ def _key(session: Session) -> str:
 
 def _answering(answer: Callable[[Session], None]) -> Callable[[Session], str]:
     def work(session: Session) -> str:
+        session.wait(LEAVES_S)  # its harness leaves after it has asked: a wake before that would count on it
         answer(session)
         session.wake(background=True)
         return "answered; it goes on"

@@ -11,6 +11,8 @@ from agentlab.notebook.panel.allowed import Moment, why_not
 from agentlab.notebook.panel.deeds import Deeds
 from agentlab.notebook.panel.feed import Feed
 
+LEAVES_S = 10.0
+"""How long a harness that has come to rest may take to leave."""
 Say = Callable[[str, bool], None]
 
 
@@ -96,6 +98,8 @@ def go(session: Session) -> str:
     if session.status().status == "new" and not session.state.incarnation:
         session.start()
         return "started"
+    if session.status().status in ("paused", "waiting"):
+        session.wait(LEAVES_S)  # its harness leaves after it came to rest: a wake before that would count on it
     session.wake(background=True)
     return "woken: a new harness goes on after the cursor"
 
