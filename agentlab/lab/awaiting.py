@@ -18,7 +18,7 @@ from agentlab.events import Event
 from agentlab.lab.status import Status
 
 if TYPE_CHECKING:
-    from agentlab.lab.session import Session
+    from agentlab.lab.awaited import AwaitedSession
 
 SLICE_S = 0.0
 POLL_S = 0.05
@@ -39,7 +39,7 @@ class Waiting:
     """
 
     def __init__(
-        self, session: Session, timeout_s: float | None, on_events: Callable[[Sequence[Event]], None] | None
+        self, session: AwaitedSession, timeout_s: float | None, on_events: Callable[[Sequence[Event]], None] | None
     ) -> None:
         self._session, self._timeout_s, self._on_events = session, timeout_s, on_events
 

@@ -12,7 +12,7 @@ from agentlab.lab.showing import Rich
 
 if TYPE_CHECKING:
     from agentlab.events import Event
-    from agentlab.lab.session import Session
+    from agentlab.lab.recorded import RecordedSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class ContextReport(Rich):
         }
 
 
-def context_report(session: Session) -> ContextReport:
+def context_report(session: RecordedSession) -> ContextReport:
     """The context of a session as of now. Reads the whole log once, changes nothing."""
     state, definition = session.state, session.definition
     compactions: list[Compaction] = []

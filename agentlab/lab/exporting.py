@@ -18,7 +18,7 @@ from agentlab.events import Event
 from agentlab.events.codec import encode
 
 if TYPE_CHECKING:
-    from agentlab.lab.session import Session
+    from agentlab.lab.recorded import RecordedSession
 
 FORMATS = (".jsonl", ".parquet")
 
@@ -32,7 +32,9 @@ class Exported:
     size_bytes: int
 
 
-def export(session: Session, path: str | os.PathLike[str] | None, from_seq: int, to_seq: int | None) -> Exported:
+def export(
+    session: RecordedSession, path: str | os.PathLike[str] | None, from_seq: int, to_seq: int | None
+) -> Exported:
     """Write events to ``path``; see :meth:`agentlab.lab.Session.export`."""
     target = Path(path) if path is not None else Path(f"{_file_name(session.id)}.jsonl")
     if target.suffix not in FORMATS:
@@ -45,11 +47,11 @@ def export(session: Session, path: str | os.PathLike[str] | None, from_seq: int,
     return Exported(target, len(events), len(data))
 
 
-def _lines(session: Session, events: list[Event]) -> bytes:
+def _lines(session: RecordedSession, events: list[Event]) -> bytes:
     return b"".join(_line(session, event) for event in events)
 
 
-def _line(session: Session, event: Event) -> bytes:
+def _line(session: RecordedSession, event: Event) -> bytes:
     data: dict[str, Any] = {**event.to_json(), "payload": session.content(event)}
     return json.dumps(data, ensure_ascii=False).encode(errors="backslashreplace") + b"\n"
 

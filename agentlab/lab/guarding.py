@@ -13,14 +13,14 @@ from agentlab.guard.action import Action, actions_from_events
 from agentlab.lab.showing import Rich
 
 if TYPE_CHECKING:
-    from agentlab.lab.session import Session
+    from agentlab.lab.recorded import RecordedSession
 
 SHOWN = 4
 """Calls of a finding's evidence that are shown; all are in ``evidence``."""
 
 
 def guard_findings(
-    source: Session | Iterable[Any], policy: GuardPolicy | Mapping[str, Any] | None = None
+    source: RecordedSession | Iterable[Any], policy: GuardPolicy | Mapping[str, Any] | None = None
 ) -> list[Finding]:
     """Every verdict that the guard gives on a session or on the events of one, in order.
 
@@ -43,7 +43,7 @@ def _events(source: Any) -> tuple[Iterable[Any], GuardPolicy | None]:
     return source, None
 
 
-def _own(session: Session) -> GuardPolicy:
+def _own(session: RecordedSession) -> GuardPolicy:
     """The session's policy, switched on: a look back costs nothing and halts nobody."""
     return replace(session.state.loop.policy, enabled=True)
 
@@ -111,7 +111,7 @@ class GuardReport(Rich):
         }
 
 
-def guard_report(session: Session, policy: GuardPolicy | Mapping[str, Any] | None = None) -> GuardReport:
+def guard_report(session: RecordedSession, policy: GuardPolicy | Mapping[str, Any] | None = None) -> GuardReport:
     """The guard's view of a session as of now. Reads the whole log once, changes nothing."""
     chosen = GuardPolicy.from_json(policy) if isinstance(policy, Mapping) else policy
     state, recorded = session.state, []

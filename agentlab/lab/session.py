@@ -2,279 +2,36 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import signal
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agentlab import process
-from agentlab.definition import Definition, PolicySpec, with_model
+from agentlab.definition import PolicySpec, with_model
 from agentlab.errors import BadDefinition, UnknownName, UserError
-from agentlab.events import Draft, Event, Head, resolve
+from agentlab.events import Draft, Event
 from agentlab.faults import Fault, Faults
-from agentlab.guard import GuardPolicy
 from agentlab.harness.assembly import definition_of
 from agentlab.harness.baseline import changed_sources
-from agentlab.harness.effectindex import settled_since
-from agentlab.harness.recordings import exported, recording_of
-from agentlab.harness.redact import Redactor
 from agentlab.harness.trust import require_trust
-from agentlab.harness.wake import checkpoint_state
 from agentlab.lab import forking, timetravel
 from agentlab.lab.accepting import with_checked_model
-from agentlab.lab.awaiting import Waiting, awaited
+from agentlab.lab.awaited import RESTING, AwaitedSession
 from agentlab.lab.budgeting import SessionBudget
-from agentlab.lab.checkpoints import Checkpoint, checkpoints_of, find, picture
-from agentlab.lab.contextual import ContextReport, context_report
-from agentlab.lab.costs import CrashCost, crash_costs, total_tax
-from agentlab.lab.exporting import Exported, export
 from agentlab.lab.faulting import FaultRow, fault_rows, inject
-from agentlab.lab.guarding import GuardReport, guard_report
-from agentlab.lab.inputs import append_input
-from agentlab.lab.locate import Located, locate
-from agentlab.lab.reader import Reader
-from agentlab.lab.registry import Effect, effects_of
-from agentlab.lab.status import Status, as_woken, never_accepted, status_of
 from agentlab.lab.timetravel import StateAt
 from agentlab.lab.upcasting import lift
-from agentlab.lab.verifying import verify_session
-from agentlab.log.paths import folder_name
-from agentlab.ports import Log
 from agentlab.sandbox.killing import kill_sandbox
-from agentlab.sandbox.snapshot import Entry, decode
-from agentlab.session.commands import Command
-from agentlab.session.decide import Run, decide
-from agentlab.session.state import Settled, State
-from agentlab.session.superseding import ranges
-from agentlab.session.tax import Tax
 from agentlab.supervisor.liveness import ensure_free
 from agentlab.supervisor.liveness import takeover as take_over
 from agentlab.toolhost.outcome import import_root
 
-if TYPE_CHECKING:
-    from agentlab.analysis import Diagnosis, Report
-    from agentlab.lab.lab import Lab
 
-RESTING = ("paused", "waiting", "ended")
-POLL_S = 0.02
-
-
-class Session:
+class Session(AwaitedSession):
     """One session of a lab. Its verbs append inputs or start a harness; reading it never changes it."""
-
-    def __init__(self, lab: Lab, log: Log) -> None:
-        self.lab = lab
-        self.log = log
-        self._reader = Reader(log, lab.store.blobs)
-        self._definition: Definition | None = None
-        self._crash_loop = False
-
-    @property
-    def id(self) -> str:
-        """The session's id."""
-        return self.log.session_id
-
-    # --- reading ---------------------------------------------------------------------------------------------------
-
-    @property
-    def state(self) -> State:
-        """The folded state as of now."""
-        return self._reader.state
-
-    @property
-    def definition(self) -> Definition:
-        """What the session runs."""
-        if self._definition is None:
-            self._definition, _ = definition_of(self.log, self.lab.store.blobs, self.state)
-        return self._definition
-
-    def events(self) -> list[Event]:
-        """All events, in order."""
-        return list(self.log.replay(1))
-
-    def replay(self, from_seq: int = 1, to_seq: int | None = None) -> Iterator[Event]:
-        """Events from ``from_seq`` on, in order."""
-        return self.log.replay(from_seq, to_seq)
-
-    def status(self) -> Status:
-        """Where the session is, in one row; a vanished harness reads as crashed, never as running."""
-        state = self.state
-        return status_of(state) if state.session_id == self.id else never_accepted(self.id)
-
-    def plan(self) -> Command:
-        """The next command of the harness, described and not done; of a resting session the first after its wake."""
-        return decide(as_woken(self.state, self.lab.clock.now_us()), Run.of(self.definition))
-
-    def at(self, seq: int) -> StateAt:
-        """The session as it was right after event ``seq``: folded anew, nothing is written.
-
-        Raises:
-            UserError: there is no such event.
-        """
-        return timetravel.at(self, seq)
-
-    def effects_on_record(self) -> list[Settled]:
-        """Effects that have completed, of the sessions it was forked from as well; none of them is repeated."""
-        return settled_since(self.state.effects, self.lab.store.blobs, 0)
-
-    def superseded(self) -> tuple[tuple[int, int], ...]:
-        """First and last seq of everything that returns to a checkpoint set aside, in order of the log."""
-        return ranges(self.log.replay(1))
-
-    def locate(self) -> Located:
-        """Where it is, what the step before did, what failed, each with evidence."""
-        before = error = last = rest = None
-        chain: list[Event] = []
-        for event in self.log.replay(max(1, self.state.seq - 400)):
-            last = event
-            if event.type in ("decision", "tool_result"):
-                before = event
-            if event.error is not None:
-                error = event
-            if event.type == "session_paused":
-                rest = event
-            if event.type == "step_completed":
-                chain.clear()
-            elif event.error is not None or event.type == "harness_died":
-                chain.append(event)
-        now = self.lab.clock.now_us()
-        return locate(self.state, self.definition, before, error, now, last, rest, self._queue(), chain)
-
-    def _queue(self) -> tuple[str, ...]:
-        return self.lab.queue.evidence(self.id) if self.state.control.queued else ()
-
-    def context(self) -> ContextReport:
-        """What the model sees next, by layers; what was dropped, what is pinned, how far it drifted."""
-        return context_report(self)
-
-    def guard(self, policy: GuardPolicy | Mapping[str, Any] | None = None) -> GuardReport:
-        """What repeats in this session, with evidence, under its own policy or another one.
-
-        Raises:
-            BadDefinition: a policy with a setting that does not exist.
-        """
-        return guard_report(self, policy)
-
-    def verify(self) -> Head:
-        """Check every row's hash from the first on, and every blob that a row names; the verified head.
-
-        Raises:
-            LogCorrupt: which event does not match, or which blob is missing or changed. A removed newest commit can not
-                be seen without a head that was kept elsewhere; the return value is one to keep.
-        """
-        return verify_session(self.log, self.lab.store.blobs)
-
-    def effects(self) -> list[Effect]:
-        """Every registered external effect with its state, in the order of registration."""
-        return effects_of(self.log.replay(1))
-
-    def crash_costs(self) -> list[CrashCost]:
-        """What each crash cost: time to recover, work done again, steps lost, and its recovery tax, in order."""
-        return crash_costs(self.events())
-
-    def recovery_tax(self) -> Tax:
-        """What all crashes together cost beyond the work itself: seconds, tokens, money, bytes."""
-        return total_tax(self.crash_costs())
-
-    def checkpoints(self) -> list[Checkpoint]:
-        """Every checkpoint of the session, oldest first."""
-        return checkpoints_of(self.log.replay(1))
-
-    def checkpoint_json(self, name: str | int = "newest") -> dict[str, Any]:
-        """All that a checkpoint stands for, as JSON: :func:`agentlab.lab.checkpoints.picture`.
-
-        ``name`` is the number of its event, its id or its label.
-
-        Raises:
-            UnknownName: there is no such checkpoint.
-            CheckpointError: it does not verify.
-        """
-        events = self.events()
-        found = find(checkpoints_of(events), name)
-        state = checkpoint_state(events[found.seq - 1], self.lab.store.blobs)
-        return picture(found, state, self.definition, events, lambda v: resolve(v, self.lab.store.blobs.get))
-
-    def diagnose(self) -> Diagnosis:
-        """The known symptoms of long runs, looked for in this log: evidence (event numbers), likely cause, what to do."""
-        from agentlab.analysis import diagnose
-
-        return diagnose(self)
-
-    def report(self, path: str | os.PathLike[str] | None = None) -> Report:
-        """Write one self-contained HTML page (pictures, tables, diagnosis); ``report-<id>.html`` without a path.
-
-        Raises:
-            UserError: it can not be written there.
-        """
-        from agentlab.analysis import report
-
-        return report(self, path)
-
-    @property
-    def result(self) -> dict[str, Any] | None:
-        """What ``session_ended`` says (outcome, result, totals, steps), None before the end."""
-        for event in self.log.replay(max(1, self.state.seq - 50)):
-            if event.type == "session_ended":
-                return dict(event.payload)
-        return None
-
-    def files(self) -> dict[str, int]:
-        """Paths and sizes in bytes of the workspace as the newest snapshot holds it."""
-        return {entry.path: entry.size for entry in self._manifest() if entry.kind == "file"}
-
-    def read_file(self, path: str) -> bytes:
-        """A file of the workspace as the newest snapshot holds it.
-
-        Raises:
-            UnknownName: no such file in it.
-        """
-        found = {entry.path: entry for entry in self._manifest() if entry.kind == "file"}
-        if path not in found:
-            raise UnknownName("file", path, found)
-        return self.lab.store.blobs.get(found[path].ref)
-
-    def file_digests(self) -> dict[str, str]:
-        """Paths and content digests of the workspace as the newest snapshot holds it."""
-        return {entry.path: entry.ref for entry in self._manifest() if entry.kind == "file"}
-
-    def _manifest(self) -> list[Entry]:
-        digest = self.state.sandbox.snapshot
-        return list(decode(self.lab.store.blobs.get(digest))) if digest else []
-
-    def content(self, event: Event) -> Any:
-        """An event's payload with spilled values fetched."""
-        return resolve(dict(event.payload), self.lab.store.blobs.get)
-
-    def export_recording(self, path: str | os.PathLike[str]) -> Path:
-        """Write the model's answers to a file that ``model="recorded:FILE.jsonl"`` replays, anywhere, without a model.
-
-        The file holds the questions too (so that one that differs can be shown) and no secret of this process's
-        environment. Name it with the ending ``.jsonl``.
-
-        Raises:
-            UserError: another ending, or the model has answered nothing yet.
-        """
-        found = Path(path)
-        if found.suffix != ".jsonl":
-            raise UserError(f"a recording is a file ending in .jsonl, not {found.name!r}")
-        answers = recording_of(self.log, self.lab.store.blobs)
-        if not answers:
-            raise UserError(f"session {self.id!r} has no answer of a model yet: there is nothing to record")
-        text = exported(answers, self.id, self.definition.task).decode()
-        found.write_text(Redactor.from_environment(os.environ).text(text), encoding="utf-8")
-        return found
-
-    # --- driving ---------------------------------------------------------------------------------------------------
-
-    def add_input(self, *drafts: Draft) -> tuple[Event, ...]:
-        """Append inputs, without the secrets of this process's environment."""
-        redactor = Redactor.from_environment(os.environ)
-        return append_input(self.log, tuple(map(redactor.clean, drafts)), self.lab.clock, self.lab.ids)
 
     def start(
         self, *, takeover: bool = False, trust: bool = False, restart: bool = True, arm: Sequence[Fault] = ()
@@ -311,11 +68,6 @@ class Session:
             restart=restart,
             arm=schedule,
         )
-
-    @property
-    def _output(self) -> Path:
-        """Where the harness's own words go (its standard output and error)."""
-        return self.lab.path / "run" / f"{folder_name(self.id)}.log"
 
     def _permit(self, takeover: bool, trust: bool) -> None:
         """Refuse a start that trust or another harness forbids; nothing has been written then."""
@@ -418,14 +170,6 @@ class Session:
 
     def _new_events(self, after: int) -> list[Event]:
         return list(self.log.replay(after + 1))
-
-    def pause(self, reason: str = "by hand", *, now: bool = False) -> None:
-        """Ask for a pause at the next safe point; ``now`` also cuts the command in progress."""
-        mode = "now" if now else "safe"
-        self.add_input(Draft("pause_requested", {"id": self.lab.ids.new("i"), "reason": reason, "mode": mode}))
-        if now:
-            with contextlib.suppress(UserError):
-                self.lab.supervisor.stop(self.id, signal.SIGTERM)
 
     def checkpoint(self, label: str = "") -> None:
         """Ask for a checkpoint by hand."""
@@ -563,96 +307,6 @@ class Session:
         version = self.state.budget.versions.get(dimension, 0)
         payload = {"id": self.lab.ids.new("i"), "dimension": dimension, "limit": limit, "expected_version": version}
         self.add_input(Draft("budget_extended", payload))
-
-    # --- waiting ---------------------------------------------------------------------------------------------------
-
-    def wait(self, timeout_s: float | None = None, on_events: Callable[[Sequence[Event]], None] | None = None) -> Any:
-        """Wait until the session rests and its harness has left; its :class:`Status`.
-
-        A plain call blocks, in short waits, so that an interrupt works. Directly under ``await``, as in
-        ``await session.wait()``, the kernel stays free meanwhile: widgets act, where the kernel serves them during an
-        awaiting cell (ipykernel 7.4 and later; in JupyterLab from 7.0.2 on).
-
-        Raises:
-            TimeoutError: it does not rest within ``timeout_s`` seconds; it goes on in the background.
-        """
-        if awaited(sys._getframe(1)):
-            return Waiting(self, timeout_s, on_events)
-        self._await(self._rests, timeout_s, on_events)
-        return self.status()
-
-    def export(
-        self, path: str | os.PathLike[str] | None = None, *, from_seq: int = 1, to_seq: int | None = None
-    ) -> Exported:
-        """Write events to a file, ``NAME.jsonl`` (one event a line, blobs fetched) or ``NAME.parquet``.
-
-        Without ``path`` it is ``<id>.jsonl`` in the working folder. The file is there whole, or not at all.
-
-        Raises:
-            BadDefinition: a name that says no known format.
-            UserError: there are no such events, or the file can not be written.
-        """
-        return export(self, path, from_seq, to_seq)
-
-    def _rests(self, state: State) -> bool:
-        if state.control.status in RESTING:
-            lingering = state.control.status == "paused" and state.control.reason == "step"
-            return lingering or not self.lab.supervisor.alive(self.id)
-        return False
-
-    def _await(
-        self,
-        done: Callable[[State], bool],
-        timeout_s: float | None,
-        on_events: Callable[[Sequence[Event]], None] | None = None,
-    ) -> None:
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        while True:
-            state, fresh = self._reader.look()
-            if fresh and on_events is not None:
-                on_events(fresh)
-            if done(state):
-                return
-            if not self.lab.supervisor.alive(self.id):
-                state, fresh = self._reader.look()
-                if fresh and on_events is not None:
-                    on_events(fresh)
-                if done(state):
-                    return
-                self._gone()
-                return
-            if deadline is not None and time.monotonic() > deadline:
-                raise TimeoutError(
-                    f"session {self.id!r} does not rest within {timeout_s} s; it goes on in the background"
-                )
-            time.sleep(POLL_S)
-
-    def _gone(self) -> None:
-        """The keeper gave up on this session: say so in the log, as an input, so that the next wake begins clean."""
-        state = self.state
-        if state.control.status in RESTING or state.control.pause_id:
-            return
-        exit_ = self.lab.supervisor.wait_exit(self.id, timeout=1.0)
-        if exit_ is not None and exit_.crash_loop:
-            why = self._said()
-            payload = {"id": self.lab.ids.new("i"), "reason": "crash_loop", "mode": "now", "detail": why[:500]}
-            self.add_input(Draft("pause_requested", payload))
-        elif exit_ is not None and exit_.code not in (0, None):
-            raise UserError(f"the harness of {self.id!r} did not start: {self._said()}")
-
-    def _said(self) -> str:
-        try:
-            lines = self._output.read_text(errors="replace").strip().splitlines()
-        except OSError:
-            return "it left no word"
-        return lines[-1].removeprefix("agentlab: ") if lines else "it left no word"
-
-    def to_json(self) -> dict[str, Any]:
-        """The session's status as plain data."""
-        return self.status().to_json()
-
-    def __repr__(self) -> str:
-        return f"Session({json.dumps(self.id)})"
 
 
 def _working_folder(lab: Path) -> Path:

@@ -24,6 +24,7 @@ from agentlab.session.state import State
 from agentlab.session.statecodec import to_json
 
 if TYPE_CHECKING:
+    from agentlab.lab.recorded import RecordedSession
     from agentlab.lab.session import Session
 
 SPENT = ("model_calls", "tool_calls", "input_tokens", "output_tokens", "cost_microusd")
@@ -110,7 +111,7 @@ def _workspace(state: State) -> str:
     return f"a snapshot, {len(state.sandbox.since_snapshot)} commands since"
 
 
-def at(session: Session, seq: int) -> StateAt:
+def at(session: RecordedSession, seq: int) -> StateAt:
     """See :meth:`agentlab.lab.Session.at`."""
     log, blobs = session.log, session.lab.store.blobs
     state = state_at(log, blobs, seq)

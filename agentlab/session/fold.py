@@ -1,7 +1,8 @@
 """``fold(state, event) -> state``: the meaning of every event, in one pure function.
 
-Handlers return the fields of :class:`~agentlab.session.state.State` that an event changes. Opening, plan, input
-and recovery events are here; model, tool, effect and sandbox events in :mod:`agentlab.session.foldwork`.
+Handlers return the fields of :class:`~agentlab.session.state.State` that an event changes. Opening, plan, checkpoint
+and recovery events are here; model, tool, effect and sandbox events in :mod:`agentlab.session.foldwork`; context,
+budget and control in :mod:`agentlab.session.foldcontrol`; inputs in :mod:`agentlab.session.foldinputs`.
 """
 
 from __future__ import annotations
@@ -11,23 +12,22 @@ from typing import Any
 
 from agentlab import budget
 from agentlab.context import ContextSpec, purified
-from agentlab.context import compacted as context_compacted
 from agentlab.definition import Limits, step_from_json
 from agentlab.errors import LogCorrupt
 from agentlab.events import KINDS, Event
 from agentlab.evolve import evolve
 from agentlab.guard import GuardPolicy
+from agentlab.session.foldcontrol import CONTROL_HANDLERS
+from agentlab.session.foldinputs import fold_input
 from agentlab.session.foldwork import WORK_HANDLERS
 from agentlab.session.forking import fold_forked
-from agentlab.session.ownstate import fold_lifted
 from agentlab.session.recovery import CORRECTION
-from agentlab.session.state import RECENT_STEPS, ControlState, LoopState, State
-from agentlab.session.superseding import OPEN_OUTSIDE, fold_refused, fold_requested, fold_restored
+from agentlab.session.state import RECENT_STEPS, LoopState, State
+from agentlab.session.superseding import fold_refused, fold_restored
 
 Changes = dict[str, Any]
 Handler = Callable[[State, Event], Changes]
 
-SEEN_INPUTS = 64
 RESTS = ("session_paused", "session_ended", "question_asked")
 
 
@@ -47,7 +47,7 @@ def fold(state: State, event: Event) -> State:
             f"event {event.seq} ({event.type}) is of incarnation {event.incarnation}, but {state.incarnation} is the newest"
         )
     if kind.cls == "input":
-        changes = _input(state, event)
+        changes = fold_input(state, event)
     else:
         handler = HANDLERS.get(event.type)
         changes = handler(state, event) if handler else {}
@@ -287,263 +287,6 @@ def _recovery_completed(state: State, event: Event) -> Changes:
     return {"recovery": evolve(state.recovery, phase=""), "control": evolve(state.control, confirm=False)}
 
 
-# --- context, budget, control --------------------------------------------------------------------------------------
-
-
-def _context_compacted(state: State, event: Event) -> Changes:
-    return {"context": context_compacted(state.context, event.payload)}
-
-
-def _anchor_set(state: State, event: Event) -> Changes:
-    context, name, value = state.context, event.payload["name"], event.payload["value"]
-    if not value:  # taken away: there is a free place again
-        return {"context": evolve(context, anchors={k: v for k, v in context.anchors.items() if k != name}, full="")}
-    if name not in context.anchors and len(context.anchors) >= context.spec.anchors:
-        return {}
-    return {"context": evolve(context, anchors={**context.anchors, name: value})}
-
-
-def _anchors_full(state: State, event: Event) -> Changes:
-    return {"context": evolve(state.context, full="now")}
-
-
-def _drift_measured(state: State, event: Event) -> Changes:
-    context = state.context
-    if event.payload.get("by") == "model":
-        context = evolve(context, judged_round=context.round)
-    if event.payload["restated"]:
-        context = evolve(context, restate=True, restated_round=context.round)
-    return {"context": context}
-
-
-def _budget_reserved(state: State, event: Event) -> Changes:
-    return {"budget": budget.reserve(state.budget, event.payload["reservation"], event.payload["amounts"])}
-
-
-def _budget_settled(state: State, event: Event) -> Changes:
-    return {"budget": budget.settle(state.budget, event.payload["reservation"], event.payload["amounts"])}
-
-
-def _budget_allotted(state: State, event: Event) -> Changes:
-    refused = state.budget.refused if event.payload["reason"] == "returned" else ""
-    return {"budget": evolve(state.budget, allotted=event.payload["allotted"], refused=refused)}
-
-
-def _budget_refused(state: State, event: Event) -> Changes:
-    return {"budget": evolve(state.budget, refused=event.payload["dimension"])}
-
-
-def _budget_alert(state: State, event: Event) -> Changes:
-    dimension = event.payload["dimension"]
-    alerted = {**state.budget.alerted, dimension: event.payload["threshold"]}
-    return {"budget": evolve(state.budget, alerted=alerted, checkpoint_due=dimension)}
-
-
-def _guard_verdict(state: State, event: Event) -> Changes:
-    p = event.payload
-    loop = evolve(state.loop, verdict={}, rule=p["rule"], halt="" if p["action"] == "nudge" else p["action"])
-    if p["action"] == "recover":
-        step = state.step
-        capped = f"{state.plan.attempt}:{step.id if step else ''}"
-        context = purified(state.context, bool(state.calls))
-        return {
-            "loop": evolve(loop, halt="", capped=capped, person=True),
-            "plan": evolve(state.plan, rounds=0, failures={}),
-            "context": evolve(context, notes=(*context.notes, p["message"])),
-        }
-    if p["action"] != "nudge":
-        return {"loop": loop}
-    return {"loop": loop, "context": evolve(state.context, notes=(*state.context.notes, p["message"]))}
-
-
-def _question_asked(state: State, event: Event) -> Changes:
-    control = evolve(state.control, status="waiting", rested=True, question_seq=event.seq, question=dict(event.payload))
-    return {"control": control}
-
-
-def _session_paused(state: State, event: Event) -> Changes:
-    control = evolve(
-        state.control,
-        status="paused",
-        rested=True,
-        reason=event.payload["reason"],
-        pause_id="",
-        pause_reason="",
-        mode="run",
-    )
-    return {"control": control}
-
-
-def _session_ended(state: State, event: Event) -> Changes:
-    outcome = event.payload["outcome"]
-    return {"control": evolve(state.control, status="ended", rested=True, reason=outcome, outcome=outcome)}
-
-
-def _session_queued(state: State, event: Event) -> Changes:
-    return {"control": evolve(state.control, queued=event.payload.get("place") or 1, queued_seq=event.seq)}
-
-
-def _session_admitted(state: State, event: Event) -> Changes:
-    return {"control": evolve(state.control, queued=0, queued_seq=0)}
-
-
-# --- inputs --------------------------------------------------------------------------------------------------------
-
-
-def _input(state: State, event: Event) -> Changes:
-    control = state.control
-    if control.resumed_at == state.seq:  # an input is no command: one step is still allowed
-        control = evolve(control, resumed_at=event.seq)
-    input_id = event.payload["id"]
-    if input_id in control.seen:
-        return {"control": control}
-    control = evolve(control, seen=(*control.seen, input_id)[-SEEN_INPUTS:])
-    handler = INPUTS.get(event.type)
-    changes = handler(evolve(state, control=control), event) if handler else {}
-    changes.setdefault("control", control)
-    return changes
-
-
-def _pause_requested(state: State, event: Event) -> Changes:
-    if state.control.status == "ended":
-        return {}
-    asked = event.payload
-    control = evolve(
-        state.control,
-        pause_id=asked["id"],
-        pause_reason=asked["reason"],
-        pause_detail=asked.get("detail", ""),
-    )
-    return {"control": control}
-
-
-def _resume_requested(state: State, event: Event) -> Changes:
-    control = state.control
-    if control.status == "ended":
-        return {}
-    status = "running" if control.status in ("paused", "new") else control.status
-    control = evolve(
-        control,
-        status=status,
-        reason="",
-        pause_id="",
-        pause_reason="",
-        mode=event.payload.get("mode", "run"),
-        resumed_at=event.seq,
-        resumed_ts=event.ts,
-        resumed_turns=state.turns,
-        resume_model=event.payload.get("model") or control.resume_model,
-        tools_allowed=tuple(event.payload.get("tools") or control.tools_allowed),
-        confirm=bool(event.payload.get("confirm", control.confirm)),
-    )
-    model = evolve(state.model, failures=0, gave_up="", waited_s=0.0, not_before_us=0)
-    recovery = evolve(state.recovery, deaths_here=0)
-    if recovery.corrections > 1:
-        recovery = evolve(recovery, corrections=0)
-    plan = evolve(state.plan, rounds=0, failures={})
-    loop = evolve(state.loop, halt="", person=True)
-    sandbox = evolve(state.sandbox, losses=0)
-    context = evolve(state.context, over=0, full="told" if state.context.full else "")
-    return {
-        "budget": evolve(state.budget, refused="") if state.budget.refused else state.budget,
-        "control": control,
-        "context": context,
-        "model": model,
-        "errors_in_a_row": 0,
-        "recovery": recovery,
-        "plan": plan,
-        "loop": loop,
-        "sandbox": sandbox,
-    }
-
-
-def _user_reply(state: State, event: Event) -> Changes:
-    control = state.control
-    if control.status != "waiting" or event.payload["question_seq"] != control.question_seq:
-        return {}
-    answered = evolve(control, status="running", question_seq=0, question={})
-    if control.question.get("kind") == "recovery":
-        return _recovery_answered(state, event, answered)
-    call_id = control.question.get("call_id")
-    calls = state.calls
-    if event.type == "user_reply":
-        calls = tuple(
-            evolve(c, status="answered", last_error=event.payload["text"]) if c.call_id == call_id else c for c in calls
-        )
-    else:
-        approved = event.type == "approval_given"
-        calls = tuple(
-            evolve(c, approved=approved, status=c.status if approved else "denied") if c.call_id == call_id else c
-            for c in calls
-        )
-    return {"control": answered, "calls": calls, "loop": evolve(state.loop, person=True)}
-
-
-def _recovery_answered(state: State, event: Event, answered: ControlState) -> Changes:
-    """A person was asked whether the session may go on after a crash; whatever is no approval pauses it."""
-    if event.type == "approval_given":
-        return {"control": answered, "recovery": evolve(state.recovery, confirmed=True)}
-    said = str(event.payload.get("text") or event.payload.get("note") or "")
-    paused = evolve(
-        answered, pause_id=event.payload["id"], pause_reason="recovery not confirmed", pause_detail=said[:500]
-    )
-    return {"control": paused}
-
-
-def _budget_extended(state: State, event: Event) -> Changes:
-    p = event.payload
-    return {"budget": budget.extend(state.budget, p["dimension"], p["limit"], p["expected_version"])}
-
-
-def _usage_reported(state: State, event: Event) -> Changes:
-    return {"budget": budget.known(state.budget, event.payload["reservation"], event.payload["amounts"])}
-
-
-def _checkpoint_requested(state: State, event: Event) -> Changes:
-    requested = (event.payload["id"], event.payload.get("label") or "")
-    return {"checkpoint": evolve(state.checkpoint, requested=requested)}
-
-
-def _effect_settled(state: State, event: Event) -> Changes:
-    decision = {"done": "settled_done", "retry": "requested", "skip": "settled_skip"}[event.payload["decision"]]
-    calls = tuple(
-        evolve(c, status=decision, tries=0 if decision == "requested" else c.tries)
-        if c.key == event.payload["key"] and c.status == "in_doubt"
-        else c
-        for c in state.calls
-    )
-    # Of a superseded call only the record matters: nobody waits for it to be done after all.
-    calls = tuple(c for c in calls if not c.superseded or c.status in OPEN_OUTSIDE)
-    control = state.control
-    if control.status == "waiting" and control.question.get("key") == event.payload["key"]:
-        control = evolve(control, status="running", question_seq=0, question={})
-    return {"calls": calls, "control": control}
-
-
-def _fault_armed(state: State, event: Event) -> Changes:
-    return {"faults": (*state.faults, *event.payload["schedule"])[-256:]}
-
-
-def _fault_injected(state: State, event: Event) -> Changes:
-    return {"faults": tuple(f for f in state.faults if f.get("id") != event.payload["fault"])}
-
-
-INPUTS: dict[str, Handler] = {
-    "fault_armed": _fault_armed,
-    "fault_injected": _fault_injected,
-    "pause_requested": _pause_requested,
-    "resume_requested": _resume_requested,
-    "user_reply": _user_reply,
-    "approval_given": _user_reply,
-    "approval_denied": _user_reply,
-    "budget_extended": _budget_extended,
-    "usage_reported": _usage_reported,
-    "checkpoint_requested": _checkpoint_requested,
-    "effect_settled": _effect_settled,
-    "restore_requested": fold_requested,
-    "own_state_lifted": fold_lifted,
-}
-
 HANDLERS: dict[str, Handler] = {
     "session_started": _session_started,
     "harness_woken": _harness_woken,
@@ -560,20 +303,6 @@ HANDLERS: dict[str, Handler] = {
     "recovery_step": _recovery_step,
     "statement_checked": _statement_checked,
     "recovery_completed": _recovery_completed,
-    "context_compacted": _context_compacted,
-    "anchor_set": _anchor_set,
-    "anchors_full": _anchors_full,
-    "drift_measured": _drift_measured,
-    "budget_reserved": _budget_reserved,
-    "budget_settled": _budget_settled,
-    "budget_alert": _budget_alert,
-    "budget_allotted": _budget_allotted,
-    "budget_refused": _budget_refused,
-    "guard_verdict": _guard_verdict,
-    "question_asked": _question_asked,
-    "session_queued": _session_queued,
-    "session_admitted": _session_admitted,
-    "session_paused": _session_paused,
-    "session_ended": _session_ended,
+    **CONTROL_HANDLERS,
     **WORK_HANDLERS,
 }
