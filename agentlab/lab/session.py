@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from agentlab.harness.baseline import changed_sources
 from agentlab.harness.trust import require_trust
 from agentlab.lab import forking, timetravel
 from agentlab.lab.accepting import with_checked_model
-from agentlab.lab.awaited import RESTING, AwaitedSession
+from agentlab.lab.awaited import POLL_S, RESTING, AwaitedSession
 from agentlab.lab.budgeting import SessionBudget
 from agentlab.lab.faulting import FaultRow, fault_rows, inject
 from agentlab.lab.timetravel import StateAt
@@ -28,6 +29,9 @@ from agentlab.sandbox.killing import kill_sandbox
 from agentlab.supervisor.liveness import ensure_free
 from agentlab.supervisor.liveness import takeover as take_over
 from agentlab.toolhost.outcome import import_root
+
+LEAVES_S = 10.0
+"""How long a harness that has come to rest may take to leave."""
 
 
 class Session(AwaitedSession):
@@ -147,8 +151,19 @@ class Session(AwaitedSession):
         return changed_sources(self.definition)
 
     def _lingers(self) -> bool:
-        """Whether the harness is alive and waits for its next single step."""
-        return self.lab.supervisor.alive(self.id) and process.liveness(self.state.process) == "alive"
+        """Whether a harness of this lab is alive and will see what is asked of it next.
+
+        One that has come to rest is about to leave and looks no more, except between single steps: its end is awaited.
+        """
+        deadline = time.monotonic() + LEAVES_S
+        while self.lab.supervisor.alive(self.id) and process.liveness(self.state.process) == "alive":
+            control = self.state.control
+            if not control.rested or (control.status == "paused" and control.reason == "step"):
+                return True
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(POLL_S)
+        return False
 
     def step(self, timeout_s: float | None = 120.0) -> list[Event]:
         """Exactly one command of the harness; the events it gave.

@@ -1,0 +1,50 @@
+"""An answer that comes while the harness that asked is still on its way out."""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+import agentlab as al
+from agentlab import process
+
+
+@al.tool(effect="pure", needs_approval=True)
+def press() -> str:
+    """Press it."""
+    return "pressed"
+
+
+def presses(view):
+    return al.say("done") if view.calls("press") else al.call("press")
+
+
+def test_a_wake_while_the_harness_that_asked_has_not_left_yet_goes_on(lab, until):
+    task = al.Task(name="button", goal="Press it.", tools=[press], model=presses)
+    session = lab.create(task, crash=["stop:harness@question_asked:after"])
+    session.start()
+    until(lambda: session.state.control.status == "waiting", what="a question")
+    resting = dict(session.state.process)
+    session.approve()
+    waking = threading.Thread(target=session.wake, daemon=True)
+    waking.start()
+    waking.join(0.3)
+    assert waking.is_alive() and process.liveness(resting) == "alive", "the stopped harness can not leave yet"
+    process.send_signal(resting, signal.SIGCONT)
+    waking.join(30)
+    assert not waking.is_alive() and session.status().status == "completed"
+
+
+def test_an_answer_and_a_wake_one_right_after_the_other(lab):
+    for _ in range(3):
+        session = lab.run(al.Task(name="colour", goal="Ask for a colour.", model=asks))
+        assert session.status().status == "waiting"
+        session.reply("blue")
+        session.wake()
+        assert session.status().status == "completed"
+
+
+def asks(view):
+    if not view.calls("ask_user"):
+        return al.call("ask_user", question="Which colour?")
+    return al.say(f"It is {view.last.result}.")
