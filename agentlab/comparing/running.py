@@ -46,15 +46,16 @@ class Done:
 
 
 class OwnPool(ProcessPoolExecutor):
-    """Processes of this machine, as many as it has cores. They start fresh: a fork of a kernel with threads may hang.
+    """Processes of this machine, as many as it has cores. They start fresh: a fork of a kernel with threads may hang,
+    and the owner's script is not run again (:mod:`agentlab.comparing.fresh`).
 
     They end with the process that started them, however it goes, and with :meth:`end` in the middle of what they do.
     """
 
     def __init__(self, workers: int | None = None) -> None:
-        import multiprocessing
+        from agentlab.comparing.fresh import FreshContext
 
-        context = multiprocessing.get_context("spawn")
+        context = FreshContext()
         self._over = context.Event()
         super().__init__(
             workers or os.cpu_count() or 1, mp_context=context, initializer=_end_with_owner, initargs=(self._over,)

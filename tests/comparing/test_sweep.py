@@ -206,3 +206,23 @@ def test_a_terminal_gets_one_line_that_is_rewritten(capsys):
     line(Progress("s", 2, 0, 2, 2.0, None))
     shown = capsys.readouterr().out
     assert shown.count("\r") == 2 and shown.count("\n") == 1 and "1/2" in shown and "2/2" in shown
+
+
+def test_a_script_without_a_main_guard_sweeps_and_compares(tmp_path):
+    script = tmp_path / "study.py"
+    script.write_text(
+        "import agentlab as al\n"
+        "print('begun')\n"
+        "FACTOR = 10\n"
+        "def times(number):\n    return FACTOR * number\n"
+        "swept = al.sweep({'number': [1, 2]}, times, lab=al.Lab('lab'), progress=False)\n"
+        "print(swept.frame['value'].tolist(), list(swept.frame['error']))\n"
+        "found = al.compare('sales_report', policies=['every=5'], seeds=2, progress=False)\n"
+        "print(found.frame['completed'].tolist())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, script.name], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == ["begun", "[10, 20] ['', '']", "[True, True]"]
