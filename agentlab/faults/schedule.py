@@ -8,7 +8,7 @@ from typing import Any
 
 from agentlab.errors import BadDefinition
 from agentlab.failures import Process
-from agentlab.faults.spec import Fault, deaths, fault_from_json, parse_faults
+from agentlab.faults.spec import Fault, checked, deaths, fault_from_json, parse_faults
 
 NAMED: Mapping[str, tuple[str, ...]] = {
     # After a good start a call takes longer than its limit, and longer each time it is tried again; the retries of all
@@ -26,7 +26,9 @@ class Faults:
         print(schedule)
         lab.run("sales_report", faults=schedule)
 
-    Words separated by commas strike one after the other; separate items are independent of each other.
+    Words separated by commas strike one after the other; separate items are independent of each other. Of a process the
+    first three deaths are taken (``harness@poisson=60s*10`` in words: ten), of ``Times`` every one; a ``CrashLoop`` dies at its
+    event ``kills`` times (without it as often as a schedule may strike).
 
     Raises:
         BadDefinition, UnknownName: an item that is no fault, with near matches.
@@ -36,7 +38,11 @@ class Faults:
         self.seed = seed
         self.faults: tuple[Fault, ...] = ()
         number = first
-        for item in _named([items] if isinstance(items, (str, Fault, Process, Mapping)) else items):
+        if isinstance(items, (str, Fault, Process, Mapping)):
+            items = [items]
+        elif not isinstance(items, Iterable):
+            raise _no_fault(items)
+        for item in _named(items):
             self.faults += tuple(_faults(item, f"f{number}", seed or 0))
             number += 1
 
@@ -104,7 +110,11 @@ def _faults(item: Any, fault_id: str, seed: int) -> list[Fault]:
 
         return [replace(fault, id=f"{fault_id}.{n}") for n, fault in enumerate(deaths(item, seed), 1)]
     if isinstance(item, Mapping):
-        return [fault_from_json(item)]
+        return [checked({"id": fault_id, **item})]
     if not isinstance(item, str):
-        raise BadDefinition(f"a fault is a text as in harness@tool_result, a Fault or a failure process, not {item!r}")
+        raise _no_fault(item)
     return parse_faults(item, fault_id, seed)
+
+
+def _no_fault(item: Any) -> BadDefinition:
+    return BadDefinition(f"a fault is a text as in harness@tool_result, a Fault or a failure process, not {item!r}")

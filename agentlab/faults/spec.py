@@ -20,12 +20,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 from agentlab.crashpoints import CrashPoint
 from agentlab.errors import BadDefinition, UnknownName
 from agentlab.events import KINDS as EVENTS
-from agentlab.failures import Bursty, Exponential, Process, Weibull
+from agentlab.failures import Bursty, CrashLoop, Exponential, Process, Times, Weibull
 from agentlab.faults.kinds import ACTIONS, KINDS, PLACES, PROCESSES, SERVICES, TARGETS
 
 MOST = 256
@@ -80,7 +82,7 @@ class Fault:
         when = ":after" if self.when == "after" else ""
         if self.service:
             name = f"({self.name})" if self.name else ""
-            value = f"={self.value:g}" if self.value != KINDS[self.target][self.action].value else ""
+            value = f"={_plain(self.value)}" if self.value != KINDS[self.target][self.action].value else ""
             point = f"@{self.point}" if self.point else ""
             return f"{self.target}{name}:{self.action}{value}{point}{visit}{when}"
         prefix = "" if self.action == "kill" else f"{self.action}:"
@@ -89,8 +91,13 @@ class Fault:
         if self.seq:
             return f"{prefix}{self.target}@seq={self.seq}"
         if self.after_s:
-            return f"{prefix}{self.target}@after={self.after_s:g}s"
+            return f"{prefix}{self.target}@after={_plain(self.after_s)}s"
         return f"{prefix}{self.target}@{self.point}{visit}{when}"
+
+
+def _plain(number: float) -> str:
+    """A number with every digit that it needs and no exponent, so that it is the same when it is read again."""
+    return format(Decimal(repr(float(number))), "f").removesuffix(".0")
 
 
 def points() -> list[str]:
@@ -134,16 +141,24 @@ def parse_fault(text: str, fault_id: str) -> Fault:
     return replace(found[0], id=fault_id)
 
 
-def deaths(process: Process, seed: int, times: int = TIMES, target: str = "harness") -> list[Fault]:
+def deaths(process: Process, seed: int, times: int | None = None, target: str = "harness") -> list[Fault]:
     """The first ``times`` deaths that ``process`` draws by ``seed``, as faults without ids.
+
+    Without ``times`` three of a random process, all that are given one by one, and all kills of a crash loop.
 
     Raises:
         UnknownName: no such target.
+        BadDefinition: more deaths than a schedule may hold.
     """
     if target not in TARGETS:
         raise UnknownName("fault target", target, TARGETS)
-    drawn = process.times(seed)
-    return [Fault("", target, after_s=max(0.001, round(next(drawn), 3))) for _ in range(times)]
+    if isinstance(process, CrashLoop):
+        return [Fault("", target, seq=process.at_event)] * (process.kills or times or MOST)
+    wanted = times or (MOST + 1 if isinstance(process, Times) else TIMES)
+    found = [Fault("", target, after_s=max(0.001, round(t, 3))) for t in islice(process.times(seed), wanted)]
+    if len(found) > MOST:
+        raise BadDefinition(f"{process!r} strikes more than {MOST} times; a schedule may hold {MOST}")
+    return found
 
 
 def _expanded(text: str, seed: int) -> list[Fault]:
@@ -162,6 +177,8 @@ def _expanded(text: str, seed: int) -> list[Fault]:
                 " model:529*3, tool(notify):lost_reply or disk:full@event.append"
             )
         if match["point"] in PROCESSES and match["value"] is not None:
+            if match["count"] is not None and int(match["count"]) < 1:
+                raise BadDefinition(f"{text!r}: it must strike at least once")
             return deaths(_process(text, match), seed, int(match["count"] or TIMES), match["target"])
         fault, count = _death(text, match), match["count"]
     if count is not None and int(count) < 1:
@@ -223,6 +240,8 @@ def _process(text: str, match: re.Match[str]) -> Process:
     mean, shape = _number(text, match["value"]), match["shape"]
     if match["action"] not in (None, "kill"):
         raise BadDefinition(f"{text!r}: a random process kills")
+    if shape and match["point"] != "weibull":
+        raise BadDefinition(f"{text!r}: only weibull= has a shape, as in weibull=60s/0.7")
     if match["point"] == "poisson":
         return Exponential(mean)
     if match["point"] == "weibull":
@@ -261,6 +280,23 @@ def fault_from_json(data: Mapping[str, Any]) -> Fault:
         return Fault(**data)
     except TypeError as error:
         raise BadDefinition(f"a fault that can not be read: {error}") from None
+
+
+def checked(data: Mapping[str, Any]) -> Fault:
+    """A fault from plain data that a person wrote: it must say what words can say, no more and no less.
+
+    Raises:
+        BadDefinition: fields or values that say no fault.
+        UnknownName: a target, action, kind or point that does not exist.
+    """
+    fault = fault_from_json(data)
+    try:
+        again = replace(parse_fault(fault.spec(), fault.id), follows=fault.follows)
+    except (TypeError, ValueError, KeyError):
+        raise BadDefinition(f"a fault that can not be read: {dict(data)!r}") from None
+    if again != fault:
+        raise BadDefinition(f"a fault says one thing; of {dict(data)!r} only {again.spec()} can be read")
+    return fault
 
 
 def in_words(faults: Sequence[Fault]) -> str:

@@ -8,9 +8,10 @@ import pytest
 
 import agentlab as al
 from agentlab.errors import BadDefinition, UnknownName
-from agentlab.failures import Bursty, Poisson, Weibull
+from agentlab.failures import Bursty, CrashLoop, Poisson, Times, Weibull
 from agentlab.faults import NAMED, Faults, parse_fault, parse_faults
 from agentlab.faults.kinds import KINDS
+from agentlab.faults.spec import MOST
 
 WORDS = [
     "harness@tool_result#2", "sandbox@step=4", "sandbox-process@snapshot.take:after", "stop:harness@seq=42",
@@ -58,6 +59,8 @@ def test_every_kind_can_be_said(service):
         ("model:429=1.2.3", BadDefinition, "not a number"),
         ("stop:harness@poisson=60", BadDefinition, "kills"),
         ("harness@poisson=0", BadDefinition, "mtbf"),
+        ("harness@bursty=60/2", BadDefinition, "only weibull"),
+        ("harness@poisson=60*0", BadDefinition, "at least once"),
     ],
 )
 def test_words_that_mean_nothing_are_refused(words, error, says):
@@ -115,3 +118,45 @@ def test_two_schedules_of_one_session_are_told_apart(tmp_path):
         ]
         armed = [event.payload for event in session.replay() if event.type == "fault_armed"]
         assert al.Faults.from_json(armed[0]).seed == 4, "the log holds what replays it"
+
+
+@pytest.mark.parametrize(
+    "process", [Poisson(86_400), Poisson(3e6), Times((0.001, 12345.678, 2_000_000.5)), CrashLoop(5, kills=2)]
+)
+def test_a_schedule_of_any_process_prints_and_is_the_same_when_it_is_read_again(process):
+    made = Faults([process], seed=7)
+    again = Faults(made.words())
+    assert len(made) > 1
+    assert [(f.after_s, f.seq) for f in again] == [(f.after_s, f.seq) for f in made]
+
+
+def test_times_and_crash_loops_are_taken_whole():
+    assert [f.after_s for f in Faults(Times((1.0, 2.0)))] == [1, 2]
+    assert [f.after_s for f in Faults(Times((1.0, 2.0, 3.0, 4.0)))] == [1, 2, 3, 4]
+    assert [f.seq for f in Faults(CrashLoop(5, kills=4))] == [5, 5, 5, 5]
+    assert len(Faults(CrashLoop(5))) == MOST
+    with pytest.raises(BadDefinition, match="a schedule may hold"):
+        Faults(Times(tuple(float(n) for n in range(1, MOST + 2))))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"target": "harness"}, {"target": "harness", "step": 2, "seq": 3}, {"target": "harness", "point": "wake", "visit": -1},
+        {"target": "model", "action": "exploded"}, {"target": "harness", "step": "two"}, {"target": "cat", "seq": 1},
+        {"target": "harness", "seq": -4},
+    ],
+)  # fmt: skip
+def test_data_that_say_no_fault_are_refused(data):
+    with pytest.raises((BadDefinition, UnknownName)):
+        Faults([data])
+
+
+def test_data_need_no_id():
+    assert Faults([{"target": "harness", "point": "wake"}]) == Faults(["harness@wake"])
+
+
+@pytest.mark.parametrize("items", [None, 3])
+def test_what_is_no_schedule_at_all_is_refused(items):
+    with pytest.raises(BadDefinition, match="a fault is a text"):
+        Faults(items)
