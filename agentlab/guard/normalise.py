@@ -187,7 +187,13 @@ def error_class(error_type: str | None, message: str, echoes: Iterable[str] = ()
 
 
 def without_echoes(text: str, echoes: Iterable[str]) -> str:
-    """``text`` with every echo of the input replaced, longest first."""
+    """``text`` with every echo of the input replaced, longest first; a number only where it stands as a whole one.
+
+    The total 1011 on page 11 is no echo of the page.
+    """
     for echo in sorted(echoes, key=len, reverse=True):
-        text = text.replace(echo, "<in>")
+        if not echo.isdecimal():
+            text = text.replace(echo, "<in>")
+        elif echo in text:
+            text = re.sub(rf"(?<!\d){echo}(?!\d)", "<in>", text)
     return text

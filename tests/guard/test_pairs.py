@@ -39,6 +39,10 @@ def cycle(period: int, rounds: int = 4, news: bool = False) -> list[Action]:
 
 
 STOP: dict[str, list[Action]] = {
+    "the answer to every page is the same but for the page's number": [
+        ok("search", {"query": "invoice", "page": i}, f"page {i}: " + "see the archive for older entries. " * 6)
+        for i in range(11, 30)
+    ],
     "same call, same result": [ok("bash", {"command": "ls"}, "a\nb")] * N,
     "same call, the model's words change (thought)": [
         ok("bash", {"command": "ls"}, "a\nb", thought=f"attempt {i}") for i in range(N)
@@ -91,6 +95,10 @@ STOP: dict[str, list[Action]] = {
 }
 
 GO_ON: dict[str, list[Action]] = {
+    "pages of one layout whose numbers hold the page's own": [
+        ok("page", {"number": i}, f"page={i}, total={1000 + i}, lines=" + f"booking {i:03d} posted; " * 60)
+        for i in range(1, 31)
+    ],
     "polling whose result changes": [ok("job_status", {"id": 1}, f"{37 + 4 * i}%") for i in range(N)],
     "polling whose count falls": [ok("queue", {}, f'{{"left": {100 - i}}}') for i in range(N)],
     "running, several times, then done": [ok("job_status", {"id": 1}, "running")] * N
