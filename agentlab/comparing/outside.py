@@ -7,22 +7,17 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-NOTIFIES = "agentlab.effects.notify"
+from agentlab.effects.outbox import notifies
 
 
 @contextmanager
 def outside_of(task: Any, overrides: Mapping[str, Any], folder: Path) -> Iterator[dict[str, Any]]:
     """The overrides, with the address of a receiver that lives as long as the runs where the task needs one."""
     params = {**getattr(task, "params", {}), **(overrides.get("params") or {})}
-    if task is None or "receiver_url" in params or not _notifies(task):
+    if task is None or "receiver_url" in params or not notifies(task):
         yield dict(overrides)
         return
     from agentlab.effects.receiver import ReceiverProcess
 
     with ReceiverProcess(folder / "receiver") as receiver:
         yield {**overrides, "params": {**params, "receiver_url": receiver.url}}
-
-
-def _notifies(task: Any) -> bool:
-    functions = (getattr(tool, "__wrapped_tool__", tool) for tool in task.tools)
-    return any(getattr(function, "__module__", "") == NOTIFIES for function in functions)

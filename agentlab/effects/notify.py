@@ -14,6 +14,7 @@ import urllib.request
 from typing import Any
 
 from agentlab.calling import task_params
+from agentlab.effects import outbox
 from agentlab.effects.outside import OutsideError, completed, key_or_current, not_done, unknown
 
 TIMEOUT_S = 10.0
@@ -102,11 +103,14 @@ def exchange(
 def notify_region_report(message: str, idempotency_key: str = "") -> dict[str, Any]:
     """Send one notification that the report by region is ready.
 
-    Posts to the task's parameter ``receiver_url``. Returns the receiver's answer, the same for every retry with the
-    same key. Raises OutsideError when there is no receiver_url or no good reply.
+    Posts to the task's parameter ``receiver_url``; a ``file:`` URL is the lab's outbox. Returns the receiver's answer,
+    the same for every retry with the same key. Raises OutsideError when there is no receiver_url or no good reply.
     """
     key = key_or_current(idempotency_key)
-    reply = post(f"{_receiver_url()}/notify", {"message": message}, key)
+    url = _receiver_url()
+    if url.startswith(outbox.SCHEME):
+        return outbox.deliver(url, {"message": message}, key)
+    reply = post(f"{url}/notify", {"message": message}, key)
     answer: dict[str, Any] = reply["body"]
     return answer
 
@@ -118,7 +122,7 @@ def verify_notification(key: str) -> dict[str, Any]:
     """
     url = _receiver_url()
     try:
-        record = look_up(url, key)
+        record = outbox.find(url, key) if url.startswith(outbox.SCHEME) else look_up(url, key)
     except OutsideError as error:
         return unknown(str(error))
     if record is None:

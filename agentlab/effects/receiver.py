@@ -78,6 +78,10 @@ class Ledger:
         os.fsync(folder)
         os.close(folder)
 
+    def close(self) -> None:
+        """Let the file go."""
+        os.close(self._fd)
+
     def find(self, key: str) -> dict[str, Any] | None:
         """The record of ``key``, None when it was not executed."""
         with self._lock:

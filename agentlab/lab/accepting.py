@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentlab.budget.words import limits_of
 from agentlab.definition import Definition, Limits, PolicySpec, from_json
+from agentlab.effects.outbox import with_outbox
 from agentlab.errors import BadDefinition, BadSessionId, UserError
 from agentlab.events import GENESIS, Draft, canonical
 from agentlab.harness.baseline import baseline, budget_field
@@ -47,6 +48,9 @@ def accept(
         overrides["policy"] = parse_policy(overrides["policy"])
     if isinstance(overrides.get("limits"), Mapping):
         overrides["limits"] = _limits(named, overrides["limits"])
+    params = with_outbox(named, overrides.get("params"), lab.path)
+    if params is not None:
+        overrides["params"] = params
     definition, dump, _ = named.define(lab.store.put_blob, model=model, **overrides)
     check_policy(definition.policy)
     validate(definition)

@@ -296,7 +296,7 @@ def test_a_validator_of_the_task_that_raises_ends_in_a_failure_with_its_reason(l
 
 def test_an_effect_that_surely_never_began_is_an_error_and_leaves_no_doubt(lab):
     """The receiver that the task needs was not named: nothing can have happened, and nobody is asked whether it did."""
-    session = lab.run("sales_report", limits={"rounds_per_step": 4}, timeout_s=40)
+    session = lab.run("sales_report", params={"receiver_url": ""}, limits={"rounds_per_step": 4}, timeout_s=40)
     assert session.status().status == "paused" and session.state.plan.current == 5
     errors = [e for e in session.events() if e.type == "tool_error"]
     assert errors and all(e.tool_name == "notify" and "receiver_url" in e.payload["message"] for e in errors)
