@@ -134,6 +134,8 @@ def diagnose(x: Source, *, lab: Any = None) -> Diagnosis:
         return Diagnosis("no session", ())
     symptoms = sorted((check(found) for check in CHECKS), key=lambda s: order[s.verdict])
     subject = str(sessions.session_id[0]) if len(sessions) == 1 else f"{len(sessions)} sessions"
+    if found.query.damaged:
+        subject += f" (damaged and left out: {', '.join(found.query.damaged)})"
     return Diagnosis(subject, tuple(symptoms))
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from agentlab.errors import UserError
 from agentlab.log import ParquetStore
 from agentlab.query import Query
+from agentlab.query.damage import warn_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,8 +18,8 @@ DEFAULT_LAB = "lab"
 
 Source = Any
 """A ``Session``; an iterable of them (of one lab); a ``Lab`` (or its store, or a ``Query``); a text: an SQL condition
-over the columns of the view ``sessions``, like ``"task = 'report' AND crashes > 0"``, of the lab that ``lab`` says, else
-of the one in hand; or an :class:`Analysed` that was made before."""
+over the columns of the view ``sessions``, like ``"task = 'report' AND crashes > 0"``, or the id of a session, of the lab
+that ``lab`` says, else of the one in hand; or an :class:`Analysed` that was made before."""
 
 _in_hand: Callable[[], Any] | None = None
 
@@ -39,12 +40,14 @@ class Analysed:
     def __init__(self, query: Query) -> None:
         self.query = query
         self._tables: dict[tuple[str, str], pa.Table] = {}
+        self._told: set[str] = set()
 
     def table(self, view: str, where: str = "") -> pa.Table:
         """A view as an Arrow table; read once."""
         key = (view, where)
         if key not in self._tables:
-            self._tables[key] = self.query.view(view, where)
+            self._tables[key] = self.query.view(view, where, quiet=True)
+            self._tell()
         return self._tables[key]
 
     def frame(self, view: str, where: str = "") -> Frame:
@@ -55,7 +58,17 @@ class Analysed:
 
     def sql(self, text: str) -> Frame:
         """Any question over these sessions."""
-        return self.query.sql(text)
+        from agentlab.query.frame import to_pandas
+
+        found = to_pandas(self.query.arrow(text, quiet=True))
+        self._tell()
+        return found
+
+    def _tell(self) -> None:
+        """Warn of each damaged session once, however many views are read."""
+        fresh = {name: reason for name, reason in self.query.damaged.items() if name not in self._told}
+        self._told |= set(fresh)
+        warn_of(fresh)
 
 
 def analysed(x: Source, lab: Any = None) -> Analysed:
@@ -89,6 +102,8 @@ def _chosen(condition: str, lab: Any) -> Query:
         if not os.path.isdir(place):
             raise UserError(f"{condition!r} chooses sessions of a lab, and there is none at {place}: pass lab= as well")
     store = getattr(lab, "store", lab)
+    if condition in store.sessions():
+        return Query(store, [condition])
     found = Query(store).sql(f"SELECT session_id FROM sessions WHERE {condition or 'true'} ORDER BY session_id")
     return _restricted(store, found.session_id)
 

@@ -41,12 +41,20 @@ def _subject(options: argparse.Namespace) -> Any:
     return [lab.session(session_id) for session_id in options.session] or lab
 
 
+def _telling() -> Any:
+    """Damaged sessions are said on the standard error."""
+    from agentlab.query.damage import telling
+
+    return telling(lambda text: print(f"agentlab: {text}", file=sys.stderr))
+
+
 def sql(options: argparse.Namespace) -> int:
     """``agentlab sql QUERY``: the answer as a table, as CSV, or as a JSON list with one object per row."""
     if options.views or options.query is None:
         return _views(options)
     query = sys.stdin.read() if options.query == "-" else options.query
-    frame = _lab(options).sql(query)
+    with _telling():
+        frame = _lab(options).sql(query)
     if options.json:
         print(frame.to_json(orient="records", date_format="iso", date_unit="us", force_ascii=False))
     elif options.csv:
@@ -76,7 +84,8 @@ def diagnose(options: argparse.Namespace) -> int:
     """``agentlab diagnose``: 0 when no symptom was found, 1 otherwise."""
     from agentlab.analysis import diagnose as look
 
-    found = look(_subject(options))
+    with _telling():
+        found = look(_subject(options))
     print(json.dumps(found.to_json(), ensure_ascii=False) if options.json else found)
     return 1 if found.found else 0
 
@@ -85,7 +94,8 @@ def report(options: argparse.Namespace) -> int:
     """``agentlab report``"""
     from agentlab.analysis import report as write
 
-    made = write(_subject(options), options.to)
+    with _telling():
+        made = write(_subject(options), options.to)
     print(json.dumps({"path": str(made.path), "bytes": made.size_bytes}) if options.json else made)
     return 0
 

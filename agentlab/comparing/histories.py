@@ -8,11 +8,12 @@ from typing import Any
 
 from agentlab.comparing.latencies import Latencies
 from agentlab.comparing.measuring import measure
-from agentlab.errors import AgentlabError, BadDefinition, UserError
+from agentlab.errors import AgentlabError, BadDefinition, LogCorrupt, UserError
 from agentlab.events import Event
 from agentlab.experiments.fit import Estimate, dispersion, fit_cost, fit_mtbf
 from agentlab.experiments.recorded import costs_of, history_of
 from agentlab.lab import Lab, Session
+from agentlab.query.damage import warn_of
 
 NEWEST = 20
 """Sessions that latencies are measured in."""
@@ -41,7 +42,10 @@ def newest(lab: Lab, task: str, most: int = NEWEST) -> list[tuple[str, list[Even
             continue
     chosen = []
     for _, session_id in sorted(found, reverse=True):
-        events = list(lab.store.open(session_id).replay(1))
+        try:
+            events = list(lab.store.open(session_id).replay(1))
+        except AgentlabError:
+            continue
         if events[-1].type == "session_ended" or any(e.type == "session_ended" for e in events[-5:]):
             chosen.append((session_id, events))
         if len(chosen) == most:
@@ -138,8 +142,20 @@ def fit(x: Any, confidence: float = 0.95) -> Fit:
 
 
 def _sessions(x: Any) -> Iterator[list[Event]]:
+    if not isinstance(x, Lab | Session | Iterable) or isinstance(x, str):
+        raise BadDefinition(f"{x!r} is no history: pass a lab, a session or several")
     several: Iterable[Any] = x.sessions() if isinstance(x, Lab) else (x,) if isinstance(x, Session) else x
+    damaged: dict[str, LogCorrupt] = {}
+    found = False
     for session in several:
-        events = session.events()
+        try:
+            events = session.events()
+        except LogCorrupt as error:
+            damaged[session.id] = error
+            continue
+        found = True
         if events and "plan_digest" not in events[0].payload["input"]:
             yield events
+    if damaged and not found:
+        raise next(iter(damaged.values()))
+    warn_of({session_id: str(error) for session_id, error in damaged.items()})

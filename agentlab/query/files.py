@@ -8,7 +8,7 @@ before it spoils a whole query.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from agentlab.errors import LogCorrupt, UnknownName
 from agentlab.events.codec import decode
 from agentlab.ports import LogStore
 from agentlab.query.loose import Loose, Mark, identity, marks_of
-from agentlab.query.rows import arrow_rows
+from agentlab.query.rows import arrow_rows, readable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,6 +31,15 @@ class Listing:
     marks: tuple[Mark, ...]
     generation: int
     """Another number when a session was removed and begun anew: what was known of its paths is no longer true."""
+    damaged: Mapping[str, str] = field(default_factory=dict)
+    """Sessions that are left out because a file of theirs can not be read, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    files: tuple[str, ...]
+    tables: tuple[pa.Table, ...]
+    marks: tuple[Mark, ...]
 
 
 @dataclass
@@ -41,36 +50,72 @@ class Lister:
     _loose: dict[str, Loose] = field(default_factory=dict)
     _escaped: dict[str, bool] = field(default_factory=dict)
     _generation: int = 0
+    _unreadable: dict[str, tuple[str, tuple[int, int, int], str]] = field(default_factory=dict)
 
     def listing(self, sessions: Sequence[str] | None) -> Listing:
-        """The files of ``sessions``, of all with None.
+        """The files of ``sessions``, of all with None. What is damaged is left out, unless nothing else is left.
 
         Raises:
             FileNotFoundError: a segment was removed meanwhile; ask again.
-            LogCorrupt: a file that is none of a log; the message names it.
+            LogCorrupt: a file that is none of a log, and no session can be read; the message names it.
             UnknownName: a session that was named and is not there.
         """
-        files: list[str] = []
-        tables: list[pa.Table] = []
-        marks: list[Mark] = []
+        parts: list[_Part] = []
+        damaged: dict[str, str] = {}
+        first: LogCorrupt | None = None
         for session_id in self.store.sessions() if sessions is None else sessions:
-            found = self._look(session_id, named=sessions is not None)
-            if not isinstance(found, Loose):
-                if found is not None:  # a memory store
-                    events = list(found.replay(1))
-                    tables.append(arrow_rows(events))
-                    marks += marks_of(events)
+            try:
+                self._refuse_unreadable(session_id)
+                part = self._part(session_id, named=sessions is not None)
+            except LogCorrupt as error:
+                damaged[readable(session_id)] = str(error)
+                first = first or error
                 continue
-            tables += found.tables
-            marks += found.marks
-            for path in found.segments:
-                if self._is_escaped(path):
-                    events = decode(path)
-                    tables.append(arrow_rows(events))
-                    marks += marks_of(events)
-                else:
-                    files.append(path)
-        return Listing(tuple(files), tuple(tables), tuple(marks), self._generation)
+            if part is not None:
+                parts.append(part)
+        if first is not None and not parts:
+            raise first
+        return Listing(
+            tuple(path for part in parts for path in part.files),
+            tuple(table for part in parts for table in part.tables),
+            tuple(mark for part in parts for mark in part.marks),
+            self._generation,
+            damaged,
+        )
+
+    def leave_out(self, path: str, reason: str) -> bool:
+        """Leave the session of ``path`` out of the listings as long as that file stays as it is; False: it has none."""
+        for session_id, known in self._loose.items():
+            if path in known.segments:
+                self._unreadable[session_id] = path, _stamp(path), reason
+                return True
+        return False
+
+    def _refuse_unreadable(self, session_id: str) -> None:
+        if session_id in self._unreadable:
+            path, stamp, reason = self._unreadable[session_id]
+            if _stamp(path) == stamp:
+                raise LogCorrupt(reason)
+            del self._unreadable[session_id]  # restored from a copy, or gone
+
+    def _part(self, session_id: str, named: bool) -> _Part | None:
+        """What one session adds to a listing; None when it is gone."""
+        found = self._look(session_id, named)
+        if found is None:
+            return None
+        if not isinstance(found, Loose):  # a memory store
+            events = list(found.replay(1))
+            return _Part((), (arrow_rows(events),), tuple(marks_of(events)))
+        files: list[str] = []
+        tables, marks = list(found.tables), list(found.marks)
+        for path in found.segments:
+            if self._is_escaped(path):
+                events = decode(path)
+                tables.append(arrow_rows(events))
+                marks += marks_of(events)
+            else:
+                files.append(path)
+        return _Part(tuple(files), tuple(tables), tuple(marks))
 
     def forget(self) -> None:
         """Look at everything anew with the next listing."""
@@ -109,6 +154,15 @@ class Lister:
         if found is None:
             found = self._escaped[path] = b"agentlab.escaped" in footer(path)
         return found
+
+
+def _stamp(path: str) -> tuple[int, int, int]:
+    """Tells a file from what took its place; zeros when there is none."""
+    try:
+        stat = os.stat(path)
+    except OSError:
+        return 0, 0, 0
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
 def footer(path: str) -> bytes:

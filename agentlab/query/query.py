@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from agentlab.errors import LogCorrupt, UserError
 from agentlab.events.codec import COLUMNS, decode
 from agentlab.ports import LogStore
+from agentlab.query.damage import DamagedFile, warn_of
 from agentlab.query.files import Lister, Listing
 from agentlab.query.frame import cast, columns_frame, to_pandas
 from agentlab.query.sql import MACROS, VIEW_SQL
@@ -30,7 +31,9 @@ class Query:
     """SQL over the sessions of a store, up to the newest commit of each; running sessions are part of it.
 
     Rows are read as they stand; whether they match their hashes is for :meth:`agentlab.lab.Session.verify` to say.
-    Safe to use from several threads: every call has a cursor and views of its own.
+    Safe to use from several threads: every call has a cursor and views of its own. A session with a file that can not be
+    read is left out with a warning (:class:`agentlab.query.DamagedSession`), and :attr:`damaged` names it; only where
+    nothing else is to be read, it is an error.
 
     Args:
         store: where the logs are.
@@ -45,6 +48,8 @@ class Query:
         self._connection: Any = None
         self._restored: dict[str, tuple[tuple[str, int, int], ...]] = {}
         self._generation = 0
+        self.damaged: Mapping[str, str] = {}
+        """Sessions that the newest answer does without because they are damaged, and why."""
 
     def sql(self, text: str, params: Sequence[Any] | Mapping[str, Any] | None = None) -> pd.DataFrame:
         """The answer as a data frame: times in UTC, text as ``string``, integers as ``Int64``, truth as ``boolean``.
@@ -53,31 +58,49 @@ class Query:
 
         Raises:
             UserError: the SQL can not be answered.
-            LogCorrupt: a file can not be read; the message names it.
+            LogCorrupt: a file can not be read, and there is no other session; the message names it.
         """
         return to_pandas(self.arrow(text, params))
 
-    def arrow(self, text: str, params: Sequence[Any] | Mapping[str, Any] | None = None) -> pa.Table:
-        """The answer as an Arrow table; see :meth:`sql`."""
+    def arrow(
+        self, text: str, params: Sequence[Any] | Mapping[str, Any] | None = None, *, quiet: bool = False
+    ) -> pa.Table:
+        """The answer as an Arrow table; see :meth:`sql`. ``quiet``: no warning of damaged sessions."""
         import duckdb
 
-        for attempt in range(_TRIES):
+        if not isinstance(text, str):
+            raise UserError(f"a query is a text in SQL, not {text!r}")
+        if isinstance(params, str | bytes):
+            raise UserError(f"params is a list or a mapping of values: [{params!r}], not {params!r}")
+        attempt = 0
+        while attempt < _TRIES:
             files: tuple[str, ...] = ()
             try:
                 with self._lock:
                     listing = self._lister.listing(self.sessions)
                 files = listing.files
-                return self._answer(listing, text, params)
+                table = self._answer(listing, text, params)
+                self.damaged = listing.damaged
+                if not quiet:
+                    warn_of(listing.damaged)
+                return table
             except FileNotFoundError:
                 if attempt == _TRIES - 1:
                     raise
             except duckdb.Error as error:
-                self._explain(error, files, last=attempt == _TRIES - 1)
+                try:
+                    self._explain(error, files, last=attempt == _TRIES - 1)
+                except DamagedFile as damage:
+                    with self._lock:
+                        if not self._lister.leave_out(damage.path, damage.reason):
+                            raise LogCorrupt(damage.reason) from error
+                    continue  # without it; each time there is one session less
+            attempt += 1
             with self._lock:
                 self._lister.forget()
         raise AssertionError("unreachable")
 
-    def view(self, name: str, where: str = "", params: Sequence[Any] | None = None) -> pa.Table:
+    def view(self, name: str, where: str = "", params: Sequence[Any] | None = None, *, quiet: bool = False) -> pa.Table:
         """A whole view as an Arrow table with its fixed columns and types, in its order; ``where`` filters rows.
 
         Raises:
@@ -89,7 +112,7 @@ class Query:
 
             raise UnknownName("view", name, VIEWS)
         condition = f" WHERE {where}" if where else ""
-        return cast(self.arrow(f"SELECT * FROM {name}{condition} ORDER BY {view.order}", params), view)
+        return cast(self.arrow(f"SELECT * FROM {name}{condition} ORDER BY {view.order}", params, quiet=quiet), view)
 
     def views(self) -> pd.DataFrame:
         """Every view column by column: view, column, type, meaning."""
@@ -165,7 +188,7 @@ class Query:
             cursor.executemany(f"INSERT INTO {_MARKS} VALUES (?, ?, ?)", marks)
 
     def _explain(self, error: Exception, files: Sequence[str], last: bool) -> None:
-        """Return when the query may be tried again; else raise what a reader can act on."""
+        """Return when the query may be tried again; else raise what a reader can act on, or the file that is damaged."""
         import duckdb
 
         words = str(error)
@@ -180,8 +203,12 @@ class Query:
                 except FileNotFoundError:
                     if not last:
                         return
+                except LogCorrupt as damage:
+                    raise DamagedFile(path, str(damage)) from error
             if len(named) == 1:
-                raise LogCorrupt(f"{named[0]}: DuckDB can not read it ({words.splitlines()[0]})") from error
+                raise DamagedFile(named[0], f"{named[0]}: DuckDB can not read it ({words.splitlines()[0]})") from error
+        if isinstance(error, duckdb.CatalogException) and "Table with name" in words:
+            words = f"{words.splitlines()[0]} The views are {', '.join(VIEWS)}."
         raise UserError(f"the query can not be answered: {words}") from error
 
 

@@ -37,6 +37,7 @@ def test_what_a_source_may_be(lab: Lab, monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert list(analysis.sessions(lab.store).session_id) == ["00123", "report-1", "report-2"]
     assert list(analysis.sessions("task = 'other'", lab=lab).session_id) == ["00123"]
     assert list(analysis.sessions("crashes > 1 AND session_id LIKE '%-2'", lab=lab).session_id) == ["report-2"]
+    assert list(analysis.sessions("report-2", lab=lab).session_id) == ["report-2"]
     assert len(analysis.events([], lab=lab)) == 0
     assert len(analysis.sessions(analysis.analysed(one))) == 1
     monkeypatch.setattr("agentlab.analysis.sources._in_hand", None)
@@ -73,3 +74,26 @@ def test_the_lab_answers_sql(lab: Lab) -> None:
     assert lab.sql("SELECT count(*) AS n FROM sessions WHERE task = ?", ["report"]).n[0] == 2
     assert set(lab.query.views().view) == set(VIEWS)
     assert len(analysis.calls(lab)) == lab.sql("SELECT count(*) AS n FROM calls").n[0]
+
+
+def test_a_damaged_session_hides_no_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from agentlab.cli import main
+    from agentlab.comparing import fit
+    from agentlab.query import DamagedSession
+
+    lab = Lab(tmp_path / "lab")
+    short(lab.store, "whole")
+    story = Story(lab.store, "broken")
+    Path(story.log.folder, "commits", "000000000002.parquet").write_bytes(b"junk")
+    with pytest.warns(DamagedSession, match="broken") as caught:
+        found = analysis.diagnose(lab)
+    assert len(caught) == 1  # however many views it reads
+    assert found.subject == "whole (damaged and left out: broken)"
+    with pytest.warns(DamagedSession, match="broken"):
+        assert set(analysis.calls("crashes >= 0", lab=lab).session_id) == {"whole"}
+    with pytest.warns(DamagedSession, match="broken"):
+        assert fit(lab).sessions == 1
+    assert main(["sql", "--lab", str(lab.path), "--json", "SELECT session_id FROM sessions"]) == 0
+    said = capsys.readouterr()
+    assert said.out.strip() == '[{"session_id":"whole"}]'
+    assert said.err.count("session broken is damaged") == 1

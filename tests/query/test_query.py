@@ -379,6 +379,62 @@ def test_a_damaged_page_is_named(tmp_path: Path) -> None:
         Query(ParquetStore(tmp_path)).sql("SELECT * FROM events")
 
 
+@pytest.mark.parametrize("damage", ["cut", "page"])
+def test_a_damaged_session_is_left_out_and_named_until_it_is_whole_again(damage: str, tmp_path: Path) -> None:
+    from agentlab.query import DamagedSession
+
+    store = ParquetStore(tmp_path)
+    whole, broken = Story(store, "whole"), Story(store, "broken_1")
+    for number in range(30):
+        broken.call("clean", number)
+    broken.log.seal()
+    path = Path(broken.log.folder, "segments", "000000000001.parquet")
+    kept = path.read_bytes()
+    junk = bytearray(kept)
+    junk[40 : len(junk) // 2] = bytes(len(junk) // 2 - 40)
+    path.write_bytes(kept[: len(kept) // 2] if damage == "cut" else bytes(junk))
+    query = Query(store)
+    for _ in range(2):  # named at every question
+        with pytest.warns(DamagedSession, match=r"session broken_1 .*000000000001\.parquet") as caught:
+            assert set(query.sql("SELECT * FROM events").session_id) == {"whole"}
+        assert [Path(warning.filename).name for warning in caught] == [Path(__file__).name]
+        assert list(query.damaged) == ["broken_1"]
+    with pytest.raises(LogCorrupt, match="000000000001.parquet"):
+        Query(store, ["broken_1"]).sql("SELECT * FROM events")
+    path.write_bytes(kept)
+    found = query.sql("SELECT session_id FROM events").session_id.tolist()
+    assert found.count("broken_1") == len(broken.events) and found.count("whole") == len(whole.events)
+    assert not query.damaged
+
+
+def test_many_damaged_sessions_are_left_out_together(tmp_path: Path) -> None:
+    from agentlab.query import DamagedSession
+
+    store = ParquetStore(tmp_path)
+    Story(store, "whole")
+    for index in range(12):
+        story = Story(store, f"broken-{index}")
+        for number in range(30):
+            story.call("clean", number)
+        story.log.seal()
+        path = Path(story.log.folder, "segments", "000000000001.parquet")
+        data = bytearray(path.read_bytes())
+        data[40 : len(data) // 2] = bytes(len(data) // 2 - 40)
+        path.write_bytes(data)
+    with pytest.warns(DamagedSession) as caught:
+        assert set(Query(store).sql("SELECT * FROM events").session_id) == {"whole"}
+    assert len(caught) == 12
+
+
+def test_what_is_no_query_is_refused_with_words(told: tuple[Query, list[Event]]) -> None:
+    with pytest.raises(UserError, match="a text in SQL"):
+        told[0].sql(None)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match=r"\['report'\]"):
+        told[0].sql("SELECT * FROM sessions WHERE task = ?", "report")
+    with pytest.raises(UserError, match="The views are events, turns, calls"):
+        told[0].sql("SELECT * FROM evnts")
+
+
 def test_files_that_vanish_are_listed_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     story = Story(ParquetStore(tmp_path), "v")
     for number in range(10):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import MutableMapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -61,7 +62,8 @@ def sql(request: Request) -> Any:
     text = "\n".join(part for part in (request.text, request.cell or "") if part.strip())
     if request.options.views or not text.strip():
         return _views(text.split())
-    frame = request.place.lab.sql(text)
+    with _telling():
+        frame = request.place.lab.sql(text)
     into = request.options.into
     if into is not None:
         if not into.isidentifier():
@@ -86,6 +88,13 @@ def _subject_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="all sessions of the lab")
 
 
+def _telling() -> Any:
+    """Damaged sessions are said below the cell at every call, not at the first one alone."""
+    from agentlab.query.damage import telling
+
+    return telling(lambda text: print(text, file=sys.stderr))
+
+
 def _subject(request: Request) -> Any:
     """The lab, several sessions, or one."""
     place, named = request.place, request.options.session
@@ -101,7 +110,8 @@ def diagnose(request: Request) -> Diagnosis:
     """The diagnosis."""
     from agentlab import analysis
 
-    return analysis.diagnose(_subject(request))
+    with _telling():
+        return analysis.diagnose(_subject(request))
 
 
 def _plot_arguments(parser: argparse.ArgumentParser) -> None:
@@ -115,7 +125,8 @@ def plot(request: Request) -> Any:
     """The Axes; it shows itself."""
     from agentlab.analysis import plots
 
-    return getattr(plots, request.options.plot)(_subject(request))
+    with _telling():
+        return getattr(plots, request.options.plot)(_subject(request))
 
 
 def _report_arguments(parser: argparse.ArgumentParser) -> None:
@@ -128,4 +139,5 @@ def report(request: Request) -> Report:
     """The report; its page is written."""
     from agentlab import analysis
 
-    return analysis.report(_subject(request), request.options.to)
+    with _telling():
+        return analysis.report(_subject(request), request.options.to)
