@@ -174,6 +174,7 @@ def noticed(mutation: Mutation, folder: Path) -> str:
             "no:randomly",
             "-p",
             "no:cacheprovider",
+            "-n0",
             mutation.judge,
         ]
         done = subprocess.run(argv, env=env, cwd=ROOT, capture_output=True, text=True, timeout=120)
