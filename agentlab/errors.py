@@ -54,7 +54,7 @@ class UnknownName(UserError):
         if near:
             hint = "did you mean " + " or ".join(near) + "?"
         elif choices:
-            shown = ", ".join(choices[:8]) + (" …" if len(choices) > 8 else "")
+            shown = ", ".join(choices[:24]) + (" …" if len(choices) > 24 else "")
             hint = f"known: {shown}"
         else:
             hint = f"there is no {what} yet"

@@ -27,7 +27,11 @@ _RESTS = frozenset({"session_paused", "session_ended", "question_asked"})
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """What has become of an effect in another session: *completed*, *open* (registered), *done with* or *nothing*."""
+    """What has become of an effect in another session.
+
+    *completed*, *open* (registered), *left undone* (a person went on without knowing whether it happened), *done with*
+    (it surely did not happen) or *nothing*.
+    """
 
     state: str
     result: Event | None
@@ -54,7 +58,7 @@ def answered_elsewhere(rig: Rig, call: Call, key: str) -> tuple[list[Draft] | No
         if found is not None and found.state == "completed":
             return [_reused(rig, call, key, found.result, newest)], False
         free = found is None or found.state == "done with" or (found.state == "nothing" and found.idle)
-        if free or (found is not None and found.idle):
+        if free or (found is not None and (found.idle or found.state == "left undone")):
             mine = Claim(own, call.seq, (newest.number if newest is not None else 0) + 1)
             reach(CrashPoint.EFFECT_CLAIM, "before", key)
             if rig.claims.take(key, mine):
@@ -91,7 +95,9 @@ def _look(rig: Rig, log: Log, key: str) -> Elsewhere:
             state = "open"
         elif event.type == "effect_completed":
             state = "completed"
-        elif event.type == "effect_failed" or (event.type == "tool_error" and event.payload.get("kind") == "skipped"):
+        elif event.type == "effect_settled" and event.payload["decision"] == "skip":
+            state = "left undone"
+        elif event.type == "effect_failed":
             state = "done with"
         elif event.type == "tool_result" and not event.payload.get("reused"):
             result = event

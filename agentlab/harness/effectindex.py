@@ -18,7 +18,7 @@ CHUNK_AT = 16
 
 
 def settled_effect(rig: Rig, tool: str, input_hash: str) -> Settled | None:
-    """The settled effect of an operation, or None when it never completed."""
+    """The settled effect of an operation, completed or left undone by a person, or None."""
     for settled in reversed(rig.state.effects.recent):
         if settled.tool == tool and settled.input_hash == input_hash:
             return settled
@@ -30,7 +30,7 @@ def settled_effect(rig: Rig, tool: str, input_hash: str) -> Settled | None:
 
 
 def settled_by_key(rig: Rig, key: str) -> Settled | None:
-    """The settled effect of a key, or None when it never completed."""
+    """The settled effect of a key, completed or left undone by a person, or None."""
     rows = (row for digest, _ in reversed(rig.state.effects.chunks) for row in _chunk(rig.blobs, digest).values())
     return next((row for row in (*reversed(rig.state.effects.recent), *rows) if row.key == key), None)
 

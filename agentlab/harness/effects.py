@@ -19,7 +19,7 @@ from agentlab.harness.effectindex import settled_by_key, settled_effect
 from agentlab.harness.rig import Rig
 from agentlab.ports import ToolInvocation, ToolOutcome
 from agentlab.session.commands import VerifyEffect
-from agentlab.session.state import Call, Settled, operation
+from agentlab.session.state import LEFT_UNDONE, Call, Settled, operation
 
 
 def effect_key(rig: Rig, call: Call, tool: ToolSpec) -> str:
@@ -46,7 +46,8 @@ def perform_effect(rig: Rig, call: Call, tool: ToolSpec, arguments: Mapping[str,
     # A tool that repeats on purpose still does the very same call once, also when a restore asks for it again.
     same = f"{rig.state.session_id}#{call.seq}"
     done = settled_by_key(rig, call.key or same) if tool.repeat else settled_effect(rig, call.tool, call.input_hash)
-    if done is not None and call.key in ("", done.key):
+    left = done if done is not None and done.outcome == LEFT_UNDONE else None
+    if done is not None and left is None and call.key in ("", done.key):
         return [toolcalls.result_draft(rig, call, recorded_output(rig, done), reused=True, effect_of=done.result_seq)]
     key = call.key or effect_key(rig, call, tool)
     taken_over = False
@@ -54,6 +55,9 @@ def perform_effect(rig: Rig, call: Call, tool: ToolSpec, arguments: Mapping[str,
         answer, taken_over = answered_elsewhere(rig, call, key)
         if answer is not None:
             return answer
+    if left is not None and not (call.key or taken_over):  # nobody knows whether it happened: it is not sent unasked
+        text = f"a person left it undone (event {left.result_seq}) and it is asked for again"
+        return [_in_doubt(rig, call, left.key, text)]
     pending = {
         "key": key,
         "call_id": call.call_id,
@@ -162,12 +166,12 @@ def perform_verify(command: VerifyEffect, rig: Rig) -> list[Draft]:
         return [_verified(rig, call, outcome, evidence, "retry" if again else "give_up"), *drafts]
     if tool.honours_key and (cut or call.tries < tool.tries):
         return [_verified(rig, call, outcome, evidence, "retry")]
-    doubt = {"key": call.key, "call_id": call.call_id, "tool": call.tool, "reason": evidence}
-    place: dict[str, Any] = {"tool_name": call.tool, "call_id": call.call_id, "effect_key": call.key}
-    return [
-        _verified(rig, call, outcome, evidence, "in_doubt"),
-        Draft("effect_in_doubt", doubt, step=_step(rig), **place),
-    ]
+    return [_verified(rig, call, outcome, evidence, "in_doubt"), _in_doubt(rig, call, call.key, evidence)]
+
+
+def _in_doubt(rig: Rig, call: Call, key: str, reason: str) -> Draft:
+    payload = {"key": key, "call_id": call.call_id, "tool": call.tool, "reason": reason}
+    return Draft("effect_in_doubt", payload, tool_name=call.tool, call_id=call.call_id, effect_key=key, step=_step(rig))
 
 
 def _may_yet_come(rig: Rig, call: Call) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agentlab.events import canonical
 from agentlab.session.recovery import CORRECTION, done_steps, expected_statement, next_step
-from agentlab.session.state import State
+from agentlab.session.state import LEFT_UNDONE, State
 
 RULES = (
     "You work through the steps of a plan with the tools you are given. A tool may fail: read the error, then retry,"
@@ -46,7 +46,8 @@ def recovery_note(state: State) -> str:
     for step_id, seq, summary in state.plan.recent[-20:]:
         lines.append(f"- step {step_id} is complete (event {seq}): {summary[:300]}")
     for settled in state.effects.recent[-20:]:
-        lines.append(f"- {settled.tool} has happened (key {settled.key}); it must not be repeated")
+        what = "was left undone by a person" if settled.outcome == LEFT_UNDONE else "has happened"
+        lines.append(f"- {settled.tool} {what} (key {settled.key}); it must not be repeated")
     for call in state.calls:
         if call.superseded:
             continue

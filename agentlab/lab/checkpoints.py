@@ -236,6 +236,7 @@ def confirmed_facts(state: State) -> list[dict[str, Any]]:
     facts += [
         {"fact": f"{settled.tool} has happened (key {settled.key})", "seq": settled.result_seq}
         for settled in state.effects.recent
+        if settled.outcome == "completed"
     ]
     return facts
 

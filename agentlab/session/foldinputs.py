@@ -9,7 +9,7 @@ from agentlab import budget
 from agentlab.events import Event
 from agentlab.evolve import evolve
 from agentlab.session.ownstate import fold_lifted
-from agentlab.session.state import ControlState, State
+from agentlab.session.state import LEFT_UNDONE, ControlState, Settled, State
 from agentlab.session.superseding import OPEN_OUTSIDE, fold_requested
 
 Changes = dict[str, Any]
@@ -141,12 +141,18 @@ def _effect_settled(state: State, event: Event) -> Changes:
         else c
         for c in state.calls
     )
+    left = tuple(
+        Settled(c.key, c.tool, c.input_hash, c.seq, event.seq, LEFT_UNDONE)
+        for c in calls
+        if c.key == event.payload["key"] and c.status == "settled_skip"
+    )
+    effects = evolve(state.effects, recent=(*state.effects.recent, *left)) if left else state.effects
     # Of a superseded call only the record matters: nobody waits for it to be done after all.
     calls = tuple(c for c in calls if not c.superseded or c.status in OPEN_OUTSIDE)
     control = state.control
     if control.status == "waiting" and control.question.get("key") == event.payload["key"]:
         control = evolve(control, status="running", question_seq=0, question={})
-    return {"calls": calls, "control": control}
+    return {"calls": calls, "control": control, "effects": effects}
 
 
 def _fault_armed(state: State, event: Event) -> Changes:

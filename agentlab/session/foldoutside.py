@@ -84,7 +84,8 @@ def _effect_verified(state: State, event: Event) -> Changes:
 
 
 def _effect_in_doubt(state: State, event: Event) -> Changes:
-    return {"calls": with_call(state, event.payload["call_id"], status="in_doubt")}
+    p = event.payload
+    return {"calls": with_call(state, p["call_id"], status="in_doubt", key=p["key"])}
 
 
 # --- sandbox -------------------------------------------------------------------------------------------------------

@@ -52,9 +52,15 @@ class Call:
     """The answer that asked for it was superseded while its effect was open: no message shows it or its result."""
 
 
+LEFT_UNDONE = "left_undone"
+
+
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """An external effect whose outcome is known: where its first call and its result stand in the log."""
+    """An external effect that is no longer open: where its first call and its result stand in the log.
+
+    ``outcome`` is *completed*, or *left_undone* when a person decided to go on without knowing whether it happened.
+    """
 
     key: str
     tool: str

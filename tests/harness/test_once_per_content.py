@@ -105,6 +105,17 @@ def test_a_session_that_died_at_it_is_taken_over_and_its_effect_verified(point, 
     assert result_of(made, "a").type == result_of(made, "b").type == "tool_result"
 
 
+def test_what_was_left_undone_there_is_asked_about_here_before_it_is_sent():
+    made, outside = fresh(verify=None, honours_key=False)
+    die(made, "a", CrashPoint.EFFECT_REPLY)
+    assert made.run("a") == "waiting"
+    (doubt,) = [e for e in events(made, "a") if e.type == "effect_in_doubt"]
+    skip = Draft("effect_settled", {"id": "s", "key": doubt.payload["key"], "decision": "skip"})
+    append_input(made.store.open("a"), (skip,), made.clock, made.ids)
+    assert made.run("b") == "waiting", "it may have happened: a person decides here as well"
+    assert outside.requests == 1
+
+
 def test_what_is_in_doubt_there_is_not_sent_from_here():
     made, outside = fresh(verify=None, honours_key=False)
     die(made, "a", CrashPoint.EFFECT_REPLY)

@@ -229,6 +229,42 @@ def in_doubt() -> tuple[SimulatedWorld, Outside]:
     return made, outside
 
 
+@pytest.mark.parametrize("decision", ["done", "retry", "skip"])
+def test_what_a_person_left_undone_is_not_sent_when_the_model_asks_again(decision):
+    made, outside = in_doubt()
+    assert made.run("s") == "waiting"
+    settle(made, "skip")
+    assert made.run("s") == "waiting", "the model asks again, and nobody knows more than before: the person is asked"
+    assert outside.requests == 1, "nothing is sent unasked"
+    assert "left it undone" in [e for e in events(made) if e.type == "effect_in_doubt"][-1].payload["reason"]
+    settle(made, decision)
+    assert made.run("s") == ("waiting" if decision == "skip" else "ended")
+    assert outside.requests == (2 if decision == "retry" else 1)
+
+
+def test_what_was_left_undone_is_neither_a_fact_nor_lost_by_a_crash():
+    made, outside = in_doubt()
+    assert made.run("s") == "waiting"
+    settle(made, "skip")
+    die_at((CrashPoint.MODEL_SEND, "before", 1))
+    with pytest.raises(SimulatedDeath):
+        made.run("s")
+    crashpoints.arm(None)
+    assert made.run("s") == "waiting" and outside.requests == 1
+    notes = [
+        e.payload["detail"]["note"]
+        for e in events(made)
+        if e.type == "recovery_step" and e.payload["step"] == "rebuild"
+    ]
+    assert "send was left undone by a person" in notes[-1] and "send has happened" not in notes[-1]
+
+
+def settle(made, decision):
+    question = [e for e in events(made) if e.type == "question_asked"][-1]
+    settled = Draft("effect_settled", {"id": made.ids.new("i"), "key": question.payload["key"], "decision": decision})
+    append_input(made.store.open("s"), (settled,), made.clock, made.ids)
+
+
 def test_going_back_before_the_first_snapshot_empties_the_workspace():
     made, outside = fresh(policy=PolicySpec("never"))
     rig = made.wake("s")
