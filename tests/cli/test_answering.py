@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import shutil
 
 import pytest
 
 from agentlab.cli import main
 from agentlab.lab import Lab
-from tests.session.museum import MUSEUM
+from tests.session.museum import lab_of
 
 
 @pytest.fixture
 def lab(tmp_path):
-    shutil.copytree(MUSEUM / "1", tmp_path / "lab")
-    return tmp_path / "lab"
+    return lab_of(1, tmp_path)
 
 
 @pytest.fixture
