@@ -29,16 +29,20 @@ def with_anchors(drafts: list[Draft], rig: Rig) -> list[Draft]:
     return [*out, *_full(rig, left[0], found[left[0]])] if left else out
 
 
-def remember(rig: Rig, arguments: Mapping[str, Any]) -> tuple[Sequence[Draft], str, bool]:
-    """Pin a fact for the model: the events, the words for the model, and whether it found a place."""
+def remember(rig: Rig, arguments: Mapping[str, Any]) -> tuple[Sequence[Draft], str, str]:
+    """Pin a fact for the model: the events, the words for the model, and what kind of error it is (empty: none)."""
     context = rig.state.context
-    name, value = str(arguments["name"])[:NAME_CHARS], str(arguments["value"])[:VALUE_CHARS]
+    given = arguments["value"]
+    name = " ".join(str(arguments["name"]).split())[:NAME_CHARS]  # one line: it stands before its value
+    value = "" if given is None else str(given)[:VALUE_CHARS]
+    if not name:
+        return [], "give the fact a name", "bad_input"
     if not value:
-        return [_anchor(rig, name, value, "model")], f"{name} is not pinned any more", True
+        return [_anchor(rig, name, value, "model")], f"{name} is not pinned any more", ""
     if name not in context.anchors and len(context.anchors) >= context.spec.anchors:
         words = f"{context.spec.anchors} facts are pinned, and that is the limit: take one away by pinning it with an empty value"
-        return _full(rig, name, value), words, False
-    return [_anchor(rig, name, value, "model")], f"{name} is pinned", True
+        return _full(rig, name, value), words, "full"
+    return [_anchor(rig, name, value, "model")], f"{name} is pinned", ""
 
 
 def _anchor(rig: Rig, name: str, value: str, source: str) -> Draft:

@@ -265,8 +265,8 @@ def _builtin(rig: Rig, call: Call, tool: ToolSpec, arguments: Mapping[str, Any])
     if tool.builtin == "plan":
         return _plan(rig, call, arguments)
     if tool.builtin == "remember":
-        anchors, words, good = remember(rig, arguments)
-        return [*anchors, result_draft(rig, call, words) if good else error_draft(rig, call, words, kind="full")]
+        anchors, words, wrong = remember(rig, arguments)
+        return [*anchors, error_draft(rig, call, words, kind=wrong) if wrong else result_draft(rig, call, words)]
     if tool.builtin == "recall":
         found, wrong = recall(rig, arguments)
         return [error_draft(rig, call, wrong, kind="bad_input") if wrong else result_draft(rig, call, found)]

@@ -94,6 +94,18 @@ def test_the_cap_is_an_event_and_one_pause_and_a_place_can_be_freed():
     assert dict(states[-1].context.anchors) == {"b": "2", "c": "3"}
 
 
+def test_a_fact_needs_a_name_of_one_line_and_nothing_is_no_value():
+    names = iter([("", "1"), (" \n", "2"), ("the\n# goal", "3"), ("case", "A-17"), ("case", None)])
+
+    def policy(view):
+        found = next(names, None)
+        return say("done") if found is None else [say("pin"), call("remember", name=found[0], value=found[1])]
+
+    made, _, events = run(policy)
+    assert [e.payload["kind"] for e in events if e.type == "tool_error"] == ["bad_input"] * 2
+    assert dict(made.wake("s").state.context.anchors) == {"the # goal": "3"}
+
+
 def test_rules_find_no_place_either_when_the_anchors_are_full():
     def policy(view):
         return [say("x"), call("order", region="north")] if not view.calls() else say("done")
