@@ -1,4 +1,4 @@
-"""The command line's verbs for people: effects and what is in doubt, answers to questions, checkpoints to read."""
+"""The command line's verbs for people: effects and what is in doubt, answers, checkpoints, context and guard to read."""
 
 from __future__ import annotations
 
@@ -70,6 +70,27 @@ def checkpoints(options: argparse.Namespace) -> int:
     return 0
 
 
+def context(options: argparse.Namespace) -> int:
+    """``agentlab context SESSION``"""
+    return _reported(options, lambda session: session.context())
+
+
+def guard(options: argparse.Namespace) -> int:
+    """``agentlab guard SESSION``"""
+    return _reported(options, lambda session: session.guard())
+
+
+def _reported(options: argparse.Namespace, ask: Callable[[Any], Any]) -> int:
+    from agentlab.lab import Lab
+
+    report = ask(Lab(options.lab).session(options.session))
+    if options.json:
+        _print(report.to_json())
+    else:
+        print(report)
+    return 0
+
+
 def _answered(options: argparse.Namespace, act: Callable[[Any], None], sentence: str) -> int:
     from agentlab.cli.actions import follow
     from agentlab.lab import Lab
@@ -110,6 +131,8 @@ def add_verbs(verb: Callable[..., argparse.ArgumentParser]) -> None:
         _wakes(parser)
     parser = verb("checkpoints", checkpoints, "list a session's checkpoints, or show one whole", session=True)
     parser.add_argument("checkpoint", nargs="?", help="an event number, an id, a label or newest")
+    verb("context", context, "what the model sees next by layers, what was dropped, what is pinned", session=True)
+    verb("guard", guard, "what repeats, with the calls that prove it", session=True)
 
 
 def _wakes(parser: argparse.ArgumentParser) -> None:

@@ -36,6 +36,12 @@ def test_effects_lists_them_and_tells_by_its_exit_code_when_one_is_in_doubt(lab,
     assert say("effects", "waits") == "waits: no effects\n"
 
 
+def test_context_and_guard_are_read_on_the_command_line(say):
+    assert "context of ended" in say("context", "ended") and "guard of ended" in say("guard", "ended")
+    assert {layer["name"] for layer in json.loads(say("context", "ended", "--json"))["layers"]} >= {"fixed", "task"}
+    assert json.loads(say("guard", "ended", "--json"))["findings"] == []
+
+
 @pytest.mark.parametrize("decision", ["done", "retry", "skip"])
 def test_settle_is_an_event_and_decides(lab, say, decision):
     key = Lab(lab).session("doubtful").effects()[0].key
