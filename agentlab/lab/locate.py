@@ -7,9 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from agentlab import process
+from agentlab.budget import amount
+from agentlab.budget.dimensions import shown
 from agentlab.definition import Definition
 from agentlab.events import Event, iso
 from agentlab.session.recovery import next_step
+from agentlab.session.spending import request_estimate, request_forbidden
 from agentlab.session.state import Call, State
 
 CHAIN = 12
@@ -130,11 +133,7 @@ def _condition(state: State, definition: Definition, now_us: int) -> _Finding:
         return "waiting_for_person", (f"event {control.question_seq} asks: {question}",), _answer(control.question)
     if control.status == "paused":
         if control.reason == "budget":
-            return (
-                "waiting_for_budget",
-                ("session_paused says budget",),
-                "extend the budget (%agent budget extend), then wake",
-            )
+            return _short(state, definition)
         return "paused", (f"session_paused says {control.reason}",), "wake it"
     if not state.incarnation and control.pause_id:
         return (
@@ -145,6 +144,22 @@ def _condition(state: State, definition: Definition, now_us: int) -> _Finding:
     if not state.incarnation:
         return "not_started", ("no harness has opened the session",), "run or wake it"
     return _driven(state, definition, now_us)
+
+
+def _short(state: State, definition: Definition) -> _Finding:
+    """A session that rests for its budget: what is short by how much, where the next model call is what does not fit."""
+    says, budget = "session_paused says budget", state.budget
+    needs = request_estimate(state, definition)
+    found = "" if state.calls or budget.refused else request_forbidden(state, definition, needs)
+    if found.startswith("cost_microusd:"):
+        return "waiting_for_budget", (says,), "run it anew with the model's price; more money alone does not help"
+    more = "extend the budget (%agent budget extend), then wake"
+    left = budget.left(found)
+    if left is None or left <= 0 or found == "wall_ms":
+        return "waiting_for_budget", (says,), more
+    need = amount(needs, found) + budget.kept.get(found, 0)
+    missing = f"{shown(found, left)} {found} left, and the next model call is expected to need {shown(found, need)}"
+    return "waiting_for_budget", (says, missing), more
 
 
 def _answer(question: Mapping[str, Any]) -> str:

@@ -151,6 +151,14 @@ def test_a_question_to_a_person(lab):
     assert said(session).condition == "ended"
 
 
+def test_a_budget_that_is_too_small_for_one_call_says_what_the_call_needs(lab):
+    session = lab.run(tasks.task("measure"), limits={"output_tokens": 300}, timeout_s=30)
+    evidence = " ".join(said(session).evidence)
+    assert "300 output_tokens left, and the next model call is expected to need 4,096" in evidence
+    unpriced = lab.run(tasks.task("measure"), limits={"cost": 1}, timeout_s=30)
+    assert "extend" not in said(unpriced).next and "price" in said(unpriced).next
+
+
 def test_a_budget_that_is_used_up(lab):
     session = lab.run(tasks.task("measure", "write"), limits={"tool_calls": 1}, timeout_s=30)
     found = said(session)
