@@ -7,11 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from agentlab.budget.dimensions import amount_of, dimension_named, shown
-from agentlab.errors import BadDefinition, UserError
+from agentlab.budget.state import BudgetState
+from agentlab.errors import AgentlabError, BadDefinition, UserError
 from agentlab.events import Draft
 from agentlab.harness.pooling import unused
 from agentlab.pool.budget import reclaims
-from agentlab.pool.state import PoolState
+from agentlab.pool.state import Account, PoolState
 
 if TYPE_CHECKING:
     from agentlab.lab.lab import Lab
@@ -21,7 +22,8 @@ HEADS = ("dimension", "used", "set aside", "left", "limit")
 
 @dataclass(frozen=True, slots=True)
 class PoolRow:
-    """One shared dimension: ``used`` by sessions that ended, ``set_aside`` for those that go on, what is ``left``."""
+    """One shared dimension: ``used`` by all sessions up to their newest commit, ``set_aside`` for what sessions that have
+    not ended do next, what is ``left``."""
 
     dimension: str
     used: int
@@ -32,7 +34,8 @@ class PoolRow:
 
 @dataclass(frozen=True, slots=True)
 class PoolReport:
-    """The shared budget; ``accounts`` is what is set aside per session and dimension, ``quotas`` are sends per minute."""
+    """The shared budget; ``accounts`` is what each session that has not ended used and has set aside, per dimension;
+    ``quotas`` are sends per minute."""
 
     rows: tuple[PoolRow, ...]
     accounts: Mapping[str, Mapping[str, int]]
@@ -52,7 +55,7 @@ class PoolReport:
         ]
 
     def remarks(self) -> list[str]:
-        """What is set aside for whom, in sentences."""
+        """What is used by and set aside for whom, in sentences."""
         return [
             f"{session_id}: " + ", ".join(f"{shown(name, n)} {name}" for name, n in taken.items())
             for session_id, taken in self.accounts.items()
@@ -85,20 +88,26 @@ class LabPool:
         """Used, set aside and left of every shared dimension, as of now."""
         journal = self._lab.queue.folder.journal()
         state = PoolState() if journal is None else journal.look()
-        rows = tuple(
-            PoolRow(
-                name, state.spent.get(name, 0), state.taken(name) - state.spent.get(name, 0), state.left(name), limit
-            )
-            for name, limit in state.limits.items()
-        )
+        settled = [(account, self._settled(session_id)) for session_id, account in state.accounts.items()]
+        rows = []
+        for name, limit in state.limits.items():
+            used = state.spent.get(name, 0) + sum(_used(account, of, name) for account, of in settled)
+            rows.append(PoolRow(name, used, state.taken(name) - used, state.left(name), limit))
         accounts = {
             session_id: {name: account.taken(name) for name in state.limits}
             for session_id, account in state.accounts.items()
         }
-        return PoolReport(rows, accounts, state.quotas)
+        return PoolReport(tuple(rows), accounts, state.quotas)
+
+    def _settled(self, session_id: str) -> BudgetState:
+        """What a session's own log says that it spent; nothing where it can not be read."""
+        try:
+            return self._lab.session(session_id).state.budget
+        except AgentlabError:
+            return BudgetState()
 
     def limit(self, **limits: str | int | float | None) -> PoolReport:
-        """Set limits for all sessions together: ``limit(tokens="1M", cost=5)``; None takes one away.
+        """Set limits for all sessions together: ``limit(tokens="1M", cost=5)``; None or ``"none"`` takes one away.
 
         Raises:
             UnknownName, BadDefinition: no such dimension, or no amount, or one that can not be shared.
@@ -106,7 +115,7 @@ class LabPool:
         """
         for word, amount in limits.items():
             dimension = _shared(word)
-            self._set(dimension, None if amount is None else amount_of(dimension, amount), more=False)
+            self._set(dimension, None if amount is None or _none(amount) else amount_of(dimension, amount), more=False)
         return self()
 
     def extend(self, **more: str | int | float) -> PoolReport:
@@ -122,7 +131,8 @@ class LabPool:
         return self()
 
     def quota(self, **per_minute: str | int | None) -> PoolReport:
-        """Sends per minute of all sessions together: ``quota(requests=50, crm=30)``; None takes one away.
+        """Sends per minute of all sessions together: ``quota(requests=50, crm=30)``; None or ``"none"`` takes one
+        away.
 
         ``requests`` are model requests; other names are tools, or services that a task names in ``budget["services"]``.
 
@@ -131,7 +141,7 @@ class LabPool:
             BadLab, StorageFailed: the lab can not take it.
         """
         for key, given in per_minute.items():
-            number = None if given is None else amount_of("sends per minute", given)
+            number = None if given is None or _none(given) else amount_of("sends per minute", given)
             self._set_quota(key, number)
         return self()
 
@@ -180,6 +190,15 @@ class LabPool:
 
     def __repr__(self) -> str:
         return f"LabPool({', '.join(f'{row.dimension}={row.limit}' for row in self().rows)})"
+
+
+def _none(amount: str | int | float) -> bool:
+    return isinstance(amount, str) and amount.strip().lower() == "none"
+
+
+def _used(account: Account, budget: BudgetState, dimension: str) -> int:
+    """What of an account is spent for good; the newest commit may already be ahead of the pool."""
+    return min(account.taken(dimension), max(0, budget.used_of(dimension) - account.brought.get(dimension, 0)))
 
 
 def _shared(word: str) -> str:

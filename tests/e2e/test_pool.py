@@ -54,6 +54,10 @@ def test_what_a_dead_owner_left_is_taken_back_by_whoever_needs_it(tmp_path, unti
             had = lab.pool().accounts[first.id]["tokens"]
             spent = first.state.budget.committed("tokens")
             assert had > spent > 0, "a chunk, and not all of it used"
+            row, used = lab.pool().row("tokens"), first.state.budget.used_of("tokens")
+            assert (row.used, row.set_aside) == (used, had - used) and used > 0, (
+                "what is spent does not read as kept back"
+            )
         until(lambda: first.status().status == "crashed", what="its owner is gone")
         assert lab.pool().accounts[first.id]["tokens"] == had, "nobody needed it yet"
         after = lab.pool.reclaim().accounts[first.id]["tokens"]
