@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
 from agentlab.authoring import Step, Task, Tool, Validator, tool
+from agentlab.budget.words import limits_of
 from agentlab.definition import (
     BUILTIN_TOOLS,
     STEP_KINDS,
@@ -98,6 +99,8 @@ def _record(task: Task, name: str, cls: type[T]) -> T:
         return given
     if not isinstance(given, Mapping):
         raise BadDefinition(f"task {task.name!r}: {name} is a {cls.__name__} or a mapping of its fields, not {given!r}")
+    if cls is Limits:
+        return cls(**limits_of(given))
     known = {f.name for f in fields(cls)}  # type: ignore[arg-type]
     for field in given:
         if field not in known:

@@ -47,6 +47,7 @@ def validate(definition: Definition) -> None:
     ContextSpec.from_json(definition.context)
     GuardPolicy.from_json(definition.guard)
     _limits(where, definition.limits)
+    _limited_tools(definition)
     _budget(f"{where}: budget", definition.budget)
     _resources(where, definition.resources)
     for tool in definition.tools:
@@ -94,6 +95,19 @@ def _limits(where: str, limits: Limits) -> None:
             _number(f"{where}: limit {field.name}", value, whole=field.name in _WHOLE, zero=field.name in _MAY_BE_ZERO)
         elif field.default is not None and "None" not in str(field.type):
             raise BadDefinition(f"{where}: limit {field.name} can not be None")
+
+
+def _limited_tools(definition: Definition) -> None:
+    """A limit of a tool that the task does not have would limit nothing, and nobody would notice."""
+    tools = {tool.name for tool in definition.tools}
+    for name in definition.limits.tool_calls_by_tool:
+        if name not in tools:
+            raise UnknownName("tool in limit tool_calls_by_tool", name, tools)
+    services = definition.budget.get("services") or {}
+    known = {*tools, *services} if isinstance(services, Mapping) else tools
+    for name in definition.limits.per_minute_by_tool:
+        if name not in known:
+            raise UnknownName("tool or service in limit per_minute_by_tool", name, known)
 
 
 def _budget(what: str, spec: Mapping[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from agentlab.budget.dimensions import DERIVED, DIMENSIONS, WORDS, amount_of
 from agentlab.definition import Limits
-from agentlab.errors import BadDefinition
+from agentlab.errors import BadDefinition, UnknownName
 
 
 def extension(words: Sequence[str]) -> dict[str, str]:
@@ -42,10 +42,11 @@ def amounts(words: Sequence[str]) -> dict[str, str]:
 def limits_of(changes: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of :class:`agentlab.Limits` for limits as people write them: ``{"tokens": "20k", "cost": 2.5, "wall": "2h"}``.
 
-    Fields with numbers stay as they are; what is no dimension is left for the caller to refuse.
+    Fields with numbers stay as they are; ``tool:NAME`` limits the calls of one tool.
 
     Raises:
         BadDefinition: an amount that is none.
+        UnknownName: no limit of that name.
     """
     known = {field.name for field in fields(Limits)}
     out: dict[str, Any] = {}
@@ -54,12 +55,14 @@ def limits_of(changes: Mapping[str, Any]) -> dict[str, Any]:
         if value is None or (name in known and not isinstance(value, str)):
             out[name] = value
         elif dimension.startswith("tool:"):
-            by_tool = out.setdefault("tool_calls_by_tool", {})
-            by_tool[dimension.removeprefix("tool:")] = amount_of(dimension, value)
+            tool = {dimension.removeprefix("tool:"): amount_of(dimension, value)}
+            out["tool_calls_by_tool"] = {**out.get("tool_calls_by_tool", {}), **tool}
         elif dimension in ("wall_ms", "active_ms"):
             out[dimension.removesuffix("ms") + "s"] = amount_of(dimension, value) / 1000
         elif dimension in DIMENSIONS or dimension in DERIVED:
             out[dimension] = amount_of(dimension, value)
-        else:
+        elif name in known:
             out[name] = value
+        else:
+            raise UnknownName("limit", name, {*known, *WORDS, "wall", "active", f"tool:{name}"})
     return out

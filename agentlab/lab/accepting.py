@@ -97,11 +97,11 @@ def check_policy(policy: PolicySpec) -> None:
 
 
 def _limits(task: Any, changes: Mapping[str, Any]) -> Limits:
-    base = task.limits if isinstance(task.limits, Limits) else Limits(**dict(task.limits or {}))
-    try:
-        return replace(base, **limits_of(changes))
-    except TypeError as error:
-        raise BadDefinition(f"limits: {error}; see agentlab.Limits for their names") from None
+    base = task.limits if isinstance(task.limits, Limits) else Limits(**limits_of(task.limits or {}))
+    changed = limits_of(changes)
+    if any(name.startswith("tool:") for name in changes):  # one tool's limit is changed, the others' stay
+        changed["tool_calls_by_tool"] = {**base.tool_calls_by_tool, **changed["tool_calls_by_tool"]}
+    return replace(base, **changed)
 
 
 def _new_log(lab: Lab, definition: Definition, session_id: str | None) -> Log:

@@ -203,4 +203,8 @@ def test_limits_as_people_write_them():
     limits = Limits(**limits_of(said))
     assert (limits.tokens, limits.cost_microusd, limits.wall_s, limits.active_s) == (20_000, 2_500_000, 7200.0, 5)
     assert (limits.tool_calls_by_tool, limits.max_turns, limits.tool_calls) == ({"send": 2}, 9, 3)
-    assert limits_of({"tokns": "20k"}) == {"tokns": "20k"}, "left for the caller to refuse"
+    both = {"tool_calls_by_tool": {"read": 9}, "tool:send": 2}
+    assert limits_of(both) == {"tool_calls_by_tool": {"read": 9, "send": 2}}
+    assert both["tool_calls_by_tool"] == {"read": 9}, "what was given is not changed"
+    with pytest.raises(UnknownName, match="did you mean tokens"):
+        limits_of({"tokns": "20k"})

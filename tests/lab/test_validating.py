@@ -5,6 +5,7 @@ import math
 import pytest
 
 import agentlab as al
+from agentlab.errors import UnknownName
 from agentlab.lab import Lab
 from tests.e2e import tasks
 
@@ -39,3 +40,27 @@ def test_what_can_not_run_is_refused_at_once(tmp_path, what):
     message = str(caught.value)
     assert "\n" not in message and len(message) < 400
     assert lab.sessions() == [], "nothing is half written"
+
+
+@pytest.mark.parametrize("limit", ["tool_calls_by_tool", "per_minute_by_tool"])
+def test_a_limit_of_a_tool_that_the_task_does_not_have_is_refused(tmp_path, limit):
+    lab = Lab(tmp_path / "lab")
+    with pytest.raises(UnknownName, match="did you mean write_line"):
+        lab.create(tasks.task("write"), limits={limit: {"writ_line": 2}})
+    assert lab.sessions() == []
+    lab.create(tasks.task("write"), limits={limit: {"write_line": 2}})
+    lab.create(tasks.task("write", limits={"per_minute_by_tool": {"disk": 2}}, budget={"services": {"disk": ["x"]}}))
+
+
+def test_limits_of_a_task_are_written_as_those_of_a_run(tmp_path):
+    lab = Lab(tmp_path / "lab")
+    task = tasks.task(
+        "measure", "write", limits={"tokens": "20k", "cost": 2.5, "tool:measure": 4, "tool:write_line": 3}
+    )
+    plain = lab.create(task).definition.limits
+    assert (plain.tokens, plain.cost_microusd) == (20_000, 2_500_000)
+    changed = lab.create(task, limits={"tool:measure": "9", "tokens": None}).definition.limits
+    assert changed.tool_calls_by_tool == {"measure": 9, "write_line": 3}, "the other tool's limit stays"
+    assert (changed.tokens, changed.cost_microusd) == (None, 2_500_000)
+    with pytest.raises(UnknownName, match="tool:measure"):
+        lab.create(task, limits={"measure": 2})

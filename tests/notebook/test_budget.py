@@ -41,3 +41,15 @@ def test_a_budget_that_all_sessions_share():
     assert view.report.row("tokens").limit == 1_020_000 and "1,020,000" in view.html()
     assert al.Lab("lab").pool().row("tokens").left == 1_020_000
     assert "crm: at most 30 a minute" in str(agent("budget --lab quota crm=30"))
+    assert "a minute" not in str(agent("budget --lab quota crm=none"))
+    assert "share no budget" in str(agent("budget --lab limit tokens=none"))
+
+
+def test_the_hint_names_the_limit_that_is_short_and_a_tool_is_limited_in_a_line(here):
+    al.register_task(tasks.task("measure", "write", name="in_a_line", limits={"tokens": "1M"}))
+    agent("lab lab")
+    agent("run in_a_line --limit tool:measure=5 --limit tool_calls=1")
+    assert "%agent budget extend tool_calls=AMOUNT" in str(agent("budget"))
+    assert agent("budget").report.row("tool:measure").limit == 5
+    with pytest.raises(UserError, match="did you mean tool_calls"):
+        agent("run in_a_line --limit tool_cals=5")

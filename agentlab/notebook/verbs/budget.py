@@ -32,10 +32,11 @@ class BudgetView(Shown):
         if refused:
             commands = {f"%agent budget --lab extend {refused}=AMOUNT": "the lab's pool has no more", **commands}
         report = session.budget()
-        limited = [row.dimension for row in report.rows if row.limit is not None]
+        limited = [row for row in report.rows if row.limit]
         if limited and session.state.control.status != "ended":
+            scarcest = min(limited, key=lambda row: (row.left or 0) / (row.limit or 1))
             commands = {
-                f"%agent budget extend {limited[0]}=AMOUNT": "give it more, and go on if it waits for it",
+                f"%agent budget extend {scarcest.dimension}=AMOUNT": "give it more, and go on if it waits for it",
                 **commands,
             }
         return cls(session, report, commands)
@@ -95,7 +96,9 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--session", metavar="ID", help="a session's id; the one in hand without it")
     parser.add_argument(
-        "--lab", action="store_true", help="what all sessions share: --lab limit tokens=1M, --lab quota requests=50"
+        "--lab",
+        action="store_true",
+        help="what all sessions share: --lab limit tokens=1M (or none), --lab quota requests=50",
     )
     parser.add_argument("--stay", action="store_true", help="after an extension: do not go on by itself")
 

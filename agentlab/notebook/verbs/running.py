@@ -19,7 +19,7 @@ from agentlab.notebook.registry import Request, verb
 from agentlab.notebook.results import RunResult, next_commands
 from agentlab.notebook.views import Said, StatusView
 
-_ASSIGNED = re.compile(r"([A-Za-z_][\w.-]*)=(.*)", re.DOTALL)
+_ASSIGNED = re.compile(r"([A-Za-z_][\w.:-]*)=(.*)", re.DOTALL)
 _BEGINS_S = 10.0
 """How long a start in the background is watched, so that what follows in the cell finds it running."""
 
