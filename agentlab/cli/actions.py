@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +211,8 @@ def explore(options: argparse.Namespace) -> int:
     """``agentlab explore TASK``"""
     from agentlab.explorer.command import run_explore, show
 
+    if (":" in options.task or "." in options.task) and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # a module of one's own is found from where one stands, as with python -m
     if not options.real:
         return run_explore(options)
     from agentlab.explorer.api import task_named

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import Counter
 from collections.abc import Iterable
@@ -17,7 +18,7 @@ from agentlab.explorer.driving import drive
 from agentlab.explorer.exploring import ENOUGH, ZOMBIES, Explorer, late, play, stage
 from agentlab.explorer.judging import judge
 from agentlab.explorer.report import Report
-from agentlab.explorer.schedule import Schedule, Strike, parse_schedule
+from agentlab.explorer.schedule import Schedule, Strike, kept_task, parse_schedule, read_schedule
 from agentlab.explorer.subject import Subject
 from agentlab.explorer.world import World
 from agentlab.ports import Durability
@@ -44,8 +45,11 @@ def task_named(name: str) -> Any:
         return authoring.task(name)
     try:
         module = import_module(module_name)
-    except ModuleNotFoundError:
-        raise UnknownName("module", module_name) from None
+    except ModuleNotFoundError as error:
+        if not f"{module_name}.".startswith(f"{error.name}."):
+            raise BadDefinition(f"module {module_name} can not be imported: {error}") from error
+        here = (path.stem for path in Path.cwd().glob("*.py"))
+        raise UnknownName("module", module_name, [*here, "agentlab.examples"]) from None
     found = getattr(module, attribute or "TASK", None)
     if found is None:
         raise UnknownName(f"task in {module_name}", attribute or "TASK", dir(module))
@@ -68,17 +72,22 @@ def explore(
 ) -> Report:
     """Kill the harness of ``task``, its sandbox, and both, at every crash point, and judge every end from outside.
 
+    The functions of ``task`` run here, in this process and thousands of times: what they send must go to an outside that
+    may be filled with trials. Deliveries by :func:`agentlab.explorer.outbox.deliver` go to the simulated outside and are
+    counted there, whatever tool makes them. Of any other *external* tool each execution counts as one effect (executions
+    with one key as one if it declares ``honours_key``); what a *pure* or *sandboxed* tool sends by itself nobody can count.
+
     ``pairs`` adds a second death at every point of what follows the first. Then, for ``seconds``, schedules of up to
     six deaths are drawn by ``seed``. ``merge=False`` runs every state to its end even where an equal one has been
     seen. ``time_limit_s`` and ``stop_after`` violating schedules end the exploration early (``report.complete`` says so).
     The least schedules that break a promise are kept in the folder ``keep``.
 
     Raises:
-        UserError: the task can not be defined.
+        UserError: the task can not be defined, or nothing can be kept in ``keep``.
     """
     began = time.monotonic()
     subject = subject_of(task, model, **overrides)
-    folder = Path(keep) if keep is not None else None
+    folder = _keepable(Path(keep)) if keep is not None else None
     deadline = began + min(time_limit_s, float("inf") if budget_s is None else budget_s)
     explorer = Explorer(
         subject, depth=2 if pairs else 1, merge=merge, deadline=deadline, folder=folder, stop_after=stop_after
@@ -95,14 +104,62 @@ def explore(
     return explorer.report
 
 
+def _keepable(folder: Path) -> Path:
+    """``folder``, which can be made and written, as far as can be seen without doing it."""
+    there = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        raise BadDefinition(f"no schedules can be kept in {folder}: {there} is no folder that can be written")
+    return folder
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """One schedule, judged: the invariants that it breaks, each with what was seen; and what of it never struck."""
+
+    found: tuple[tuple[str, str], ...]
+    missed: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data."""
+        shown = [{"invariant": invariant, "message": message} for invariant, message in self.found]
+        return {"violations": shown, "not_struck": list(self.missed)}
+
+    def lines(self) -> list[str]:
+        """What was found for a person, one a line."""
+        if self.found:
+            return [f"{invariant}: {message}" for invariant, message in self.found]
+        if self.missed:
+            return [f"no promise was broken, but {', '.join(self.missed)} never struck: that is no evidence"]
+        return ["every promise was kept"]
+
+
 def replay(task: Any, schedule: Iterable[str] | Schedule, **overrides: Any) -> list[tuple[str, str]]:
     """Run one schedule from the start; the invariants that it breaks, each with what was seen."""
+    return list(replayed(task, schedule, **overrides).found)
+
+
+def replayed(task: Any, schedule: Iterable[str] | Schedule, **overrides: Any) -> Replayed:
+    """Run one schedule from the start, and judge it."""
     subject = subject_of(task, **overrides)
     strikes = tuple(s if isinstance(s, Strike) else parse_schedule([s])[0] for s in schedule)
     explorer = Explorer(subject, depth=1)
     with stage(subject):
         explorer.undisturbed()
-        return explorer.judged(strikes)
+        found = explorer.judged(strikes)
+        return Replayed(tuple(found), tuple(map(str, explorer.missed)))
+
+
+def replayed_file(task: Any, path: Path) -> Replayed:
+    """Run a kept schedule, and judge it.
+
+    Raises:
+        BadDefinition: the file is no kept schedule, or one of another task.
+    """
+    source, schedule = read_schedule(path)
+    subject = subject_of(task)
+    if source not in (subject.source, subject.name) and kept_task(path) != subject.name:
+        raise BadDefinition(f"{path} was kept of {source}, not of {subject.name}: name that task, or use --schedule")
+    return replayed(task, schedule)
 
 
 def always_replayed(task: Any, **overrides: Any) -> list[tuple[str, str]]:

@@ -8,21 +8,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from agentlab.explorer.api import always_replayed, durability_dial, explore, replay, zombie_drill
+from agentlab.explorer.api import (
+    Replayed,
+    always_replayed,
+    durability_dial,
+    explore,
+    replayed,
+    replayed_file,
+    zombie_drill,
+)
 from agentlab.explorer.report import Report
-from agentlab.explorer.schedule import read_schedule
 
 
 def run_explore(options: argparse.Namespace) -> int:
     """Explore as the options say; 0 when every promise was kept."""
-    if options.replay:
-        return _replay(options)
-    if options.schedule:
-        return _told(options, replay(options.task, options.schedule.split(",")))
+    found = retold(options, options.task)
+    if found is not None:
+        show(options, found.to_json(), found.lines)
+        return 1 if found.found else 0
     if options.dial:
         return _dial(options)
-    if options.replayed:
-        return _told(options, always_replayed(options.task))
     report = explored(options, options.task)
     show(options, report.to_json(), report.lines)
     return 0 if report.clean else 1
@@ -44,15 +49,15 @@ def explored(options: argparse.Namespace, task: Any) -> Report:
     )
 
 
-def _replay(options: argparse.Namespace) -> int:
-    _, schedule = read_schedule(Path(options.replay))
-    return _told(options, replay(options.task, schedule))
-
-
-def _told(options: argparse.Namespace, found: list[tuple[str, str]]) -> int:
-    shown = [{"invariant": invariant, "message": message} for invariant, message in found]
-    show(options, shown, lambda: [f"{i}: {m}" for i, m in found] or ["every promise was kept"])
-    return 1 if found else 0
+def retold(options: argparse.Namespace, task: Any) -> Replayed | None:
+    """The one run that the options ask for instead of an exploration, judged; None when they ask for none."""
+    if options.replay:
+        return replayed_file(task, Path(options.replay))
+    if options.schedule:
+        return replayed(task, options.schedule.split(","))
+    if options.replayed:
+        return Replayed(tuple(always_replayed(task)))
+    return None
 
 
 def _dial(options: argparse.Namespace) -> int:

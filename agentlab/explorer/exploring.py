@@ -6,7 +6,7 @@ import gc
 import random
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -83,6 +83,8 @@ class Explorer:
         self._seen: list[dict[Key, Tail]] = [{} for _ in range(depth + 1)]
         self.base: Undisturbed
         self.visits: list[Strike] = []
+        self.missed: Schedule = ()
+        """What did not strike of the schedule that was judged last: its place was never reached."""
 
     # --- the whole of it ---
 
@@ -123,6 +125,7 @@ class Explorer:
     def judged(self, schedule: Schedule, replaying: bool = False) -> list[Found]:
         """What a schedule breaks, run from the very start without copies and without merging."""
         world, runs = play(self.subject, schedule, replaying)
+        self.missed = schedule[sum(len(run.struck) for run in runs) :]
         power = any(strike.target == "power" for strike in schedule)
         for run in runs:
             self.report.points |= run.points
@@ -225,7 +228,8 @@ class Explorer:
             least = self._shrunk(schedule, invariant)
             violation = Violation(invariant, message, least, self.subject.name, seed, source=self.subject.source)
             if self.folder is not None:
-                violation = replace(violation, file=str(keep(violation, self.folder, len(known) + 1)))
+                with suppress(OSError):  # a folder that can not be written must not cost what was found
+                    violation = replace(violation, file=str(keep(violation, self.folder, len(known) + 1)))
             self.report.violations.append(violation)
         return True
 
@@ -272,12 +276,22 @@ def _traced(world: World, into: list[Strike]) -> Run:
 def play(subject: Subject, schedule: Schedule, replaying: bool = False) -> tuple[World, list[Run]]:
     """Run a schedule from the start: its strikes in order, then undisturbed to the end, within one wake more."""
     world, rest, runs = World.fresh(subject), list(schedule), []
-    for _ in range(len(schedule) + 2):
+    for _ in range(len(schedule) + 3):
         run = drive(world, rest, replaying=replaying)
         runs.append(run)
-        if run.why != "died":
+        if run.why == "paused" and runs[0].struck and _gave_up(world):
+            world.ask_to_go_on()
+        elif run.why != "died":
             break
     return world, runs
+
+
+def _gave_up(world: World) -> bool:
+    """Whether the session waits for a look since its sandbox, or its harness, died too often in a row.
+
+    That is as promised when a schedule kills so often; once the faults stop, a wake must still bring it to its end.
+    """
+    return folded(world.log).control.reason in ("sandbox", "crashes")
 
 
 @contextmanager

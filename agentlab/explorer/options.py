@@ -12,7 +12,32 @@ def seconds(text: str) -> float:
         ValueError: something else.
     """
     factor = {"s": 1.0, "m": 60.0}.get(text[-1:], 0.0)
-    return float(text[:-1]) * factor if factor else float(text)
+    found = float(text[:-1]) * factor if factor else float(text)
+    if not found >= 0:
+        raise ValueError(f"{text!r} is no time")
+    return found
+
+
+def number(text: str) -> int:
+    """How many, at least one.
+
+    Raises:
+        ValueError: something else.
+    """
+    if int(text) < 1:
+        raise ValueError(f"{text!r} is not at least 1")
+    return int(text)
+
+
+def strikes(text: str) -> str:
+    """A schedule in words, not empty: nothing at all would be an exploration of everything.
+
+    Raises:
+        ValueError: it is empty.
+    """
+    if not text.strip():
+        raise ValueError("an empty schedule")
+    return text
 
 
 def add_arguments(verb: argparse.ArgumentParser, *, pairs: bool = True) -> None:
@@ -30,26 +55,30 @@ def add_arguments(verb: argparse.ArgumentParser, *, pairs: bool = True) -> None:
         metavar="TIME",
         help="so long in all (60s, 2m); what is left after every schedule goes to random ones",
     )
-    verb.add_argument(
+    mode = verb.add_mutually_exclusive_group()
+    mode.add_argument(
         "--real", action="store_true", help="child processes and SIGKILL instead, compared with the simulation"
     )
-    verb.add_argument("--count", type=int, default=40, metavar="N", help="with --real: how many schedules")
-    verb.add_argument("--seconds", type=float, default=0.0, help="then random schedules for so long")
+    verb.add_argument("--count", type=number, default=40, metavar="N", help="with --real: how many schedules")
+    verb.add_argument("--seconds", type=seconds, default=0.0, help="then random schedules for so long")
     verb.add_argument("--seed", type=int, default=0, help="the seed of the random schedules")
     verb.add_argument(
-        "--time-limit", type=float, default=float("inf"), metavar="SECONDS", help="stop early after so long"
+        "--time-limit", type=seconds, default=float("inf"), metavar="SECONDS", help="stop early after so long"
     )
     verb.add_argument("--no-merge", action="store_true", help="run every state to its end, equal ones too")
     verb.add_argument("--keep", default="schedules", metavar="FOLDER", help="where schedules that fail are kept")
-    verb.add_argument(
-        "--schedule", metavar="STRIKES", help="run one schedule in words instead: power@log.link#3,harness@wake:after"
+    mode.add_argument(
+        "--schedule",
+        type=strikes,
+        metavar="STRIKES",
+        help="run one schedule in words instead: power@log.link#3,harness@wake:after",
     )
-    verb.add_argument("--replay", metavar="FILE", help="run one kept schedule instead")
-    verb.add_argument(
+    mode.add_argument("--replay", metavar="FILE", help="run one kept schedule instead")
+    mode.add_argument(
         "--zombie",
         "--drill",
         action="store_true",
         help="stop a harness at every point, replace it, continue it: instead",
     )
-    verb.add_argument("--replayed", action="store_true", help="forget everything after every single command instead")
-    verb.add_argument("--dial", action="store_true", help="what each durability setting loses instead")
+    mode.add_argument("--replayed", action="store_true", help="forget everything after every single command instead")
+    mode.add_argument("--dial", action="store_true", help="what each durability setting loses instead")

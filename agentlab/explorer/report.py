@@ -10,9 +10,12 @@ from agentlab.crashpoints import CrashPoint
 from agentlab.explorer.schedule import Violation
 
 
-@dataclass
+@dataclass(repr=False)
 class Report:
-    """Coverage and violations. ``covered`` counts visits where a death was judged, ``run`` the states really run."""
+    """Coverage and violations. ``covered`` counts visits where a death was judged, ``run`` the states really run.
+
+    Printed, or as the last line of a cell, it is the report for a person; :meth:`to_json` gives plain data.
+    """
 
     task: str
     points: set[CrashPoint] = field(default_factory=set)
@@ -24,6 +27,9 @@ class Report:
     seconds: float = 0.0
     complete: bool = True
     events: int = 0
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines())
 
     @property
     def clean(self) -> bool:

@@ -157,6 +157,11 @@ def read_schedule(path: Path) -> tuple[str, Schedule]:
         raise BadDefinition(f"{path} is no kept schedule: {error}") from None
 
 
+def kept_task(path: Path) -> str:
+    """The name of the task of a kept file that :func:`read_schedule` has read."""
+    return str(json.loads(path.read_text(encoding="utf-8")).get("task"))
+
+
 def shrink(schedule: Sequence[Strike], fails: Any, budget: int = 200) -> Schedule:
     """The least part of ``schedule`` for which ``fails(part)`` still holds: fewer strikes (ddmin), then lower visits."""
     least = list(schedule)

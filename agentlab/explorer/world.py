@@ -9,7 +9,7 @@ from typing import Any
 
 from agentlab.clock import ManualClock
 from agentlab.definition import Definition
-from agentlab.events import Event, Head
+from agentlab.events import Draft, Event, Head, seal
 from agentlab.explorer.mortal import Life, Mortal
 from agentlab.explorer.outside import Outside
 from agentlab.explorer.subject import SESSION, Subject
@@ -111,6 +111,18 @@ class World(SimulatedWorld):
         self.life, self.wakes = Life(), self.wakes + 1
         self.enter()
         self.subject.fresh_process()
+
+    def ask_to_go_on(self) -> None:
+        """A person wakes a session that rests, as ``%agent wake`` does."""
+        head = self.log.head()
+        newest = next(iter(self.log.replay(head.seq)))
+        asked = Draft("resume_requested", {"id": f"i-{head.seq}", "mode": "run"})
+        events = seal(
+            (asked,), head, session_id=SESSION, incarnation=newest.incarnation, commit_id=f"k-{head.seq}",
+            now_us=newest.ts + 1_000_000,
+        )  # fmt: skip
+        self.log.append(events, head.seq + 1)
+        self.log.flush()
 
     def enter(self) -> None:
         """Make this world the one that tools act in."""

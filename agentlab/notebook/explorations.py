@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentlab.crashpoints import CrashPoint
-from agentlab.explorer.api import Dial
+from agentlab.explorer.api import Dial, Replayed
 from agentlab.explorer.realrun import RealReport
 from agentlab.explorer.report import Report
 from agentlab.notebook.display import Shown, card, code, columns, fold, joined, lines_html, mode, paragraph, table
@@ -137,8 +137,13 @@ class KeptView(Shown):
     """One schedule, or one drill, judged: the invariants that it breaks."""
 
     task: str
-    found: tuple[tuple[str, str], ...]
+    judged: Replayed
+
+    @property
+    def found(self) -> tuple[tuple[str, str], ...]:
+        """The invariants that it breaks, each with what was seen."""
+        return self.judged.found
 
     def text(self) -> str:
         """What was found, one a line."""
-        return joined(*(f"{self.task}: {i}: {m}" for i, m in self.found)) or f"{self.task}: every promise was kept"
+        return joined(*(f"{self.task}: {line}" for line in self.judged.lines()))

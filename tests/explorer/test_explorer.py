@@ -9,8 +9,9 @@ import pytest
 
 import agentlab as al
 from agentlab.crashpoints import CrashPoint, SimulatedDeath
+from agentlab.errors import BadDefinition
 from agentlab.explorer import always_replayed, durability_dial, explore, replay, zombie_drill
-from agentlab.explorer.api import subject_of
+from agentlab.explorer.api import replayed, subject_of
 from agentlab.explorer.exploring import FENCED, LATE, POWER, TORN, Explorer, play, stage
 from agentlab.explorer.implied import spending, workspace
 from agentlab.explorer.judging import folded
@@ -214,6 +215,43 @@ def test_a_users_own_task_with_functions_of_a_cell_is_explored_too():
     )
     report = al.explore(task, pairs=False)
     assert not report.clean and {v.invariant for v in report.violations} <= {"result", "recovery", "liveness"}
+
+
+@pytest.mark.parametrize("visit", [4, 5, 6, 7])
+def test_a_sandbox_killed_too_often_in_a_row_may_make_it_rest_and_one_more_wake_brings_it_to_its_end(visit):
+    explorer = Explorer(subject_of("sales_report"), depth=1)
+    strikes = parse_schedule(["both@log.link#8:after", *[f"both@log.link#{visit}:after"] * 5])
+    with stage(explorer.subject):
+        explorer.undisturbed()
+        world, runs = play(explorer.subject, strikes)
+        assert explorer.judged(strikes) == []
+    assert [run.why for run in runs].count("paused") == 1 and runs[-1].why == "ended"
+    assert any(e.type == "session_paused" and e.payload["reason"] == "sandbox" for e in world.log.replay(1))
+
+
+def test_what_never_struck_is_told():
+    assert replayed(SOUND, ["harness@wake"]).missed == ()
+    both = replayed(SOUND, ["harness@log.commit", "harness@wake#9"])
+    assert both.found == () and both.missed == ("harness@wake#9",)
+    assert both.to_json() == {"violations": [], "not_struck": ["harness@wake#9"]}
+    assert both.lines() == ["no promise was broken, but harness@wake#9 never struck: that is no evidence"]
+
+
+def test_a_report_is_text_for_whoever_prints_it():
+    report = explore(SOUND, pairs=False)
+    assert str(report) == repr(report) == "\n".join(report.lines())
+
+
+def test_a_folder_that_can_not_be_written_costs_no_finding(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("")
+    for keep in (file, file / "schedules"):
+        with pytest.raises(BadDefinition, match="can be kept"):
+            explore("agentlab.examples.broken_no_key", pairs=False, keep=keep)
+    name = tmp_path / "broken_no_key-effects-1.schedule.json"
+    name.mkdir()  # the folder looks good, the file can not be written
+    report = explore("agentlab.examples.broken_no_key", pairs=False, keep=tmp_path)
+    assert [(v.invariant, v.file) for v in report.violations] == [("effects", "")]
 
 
 def test_a_port_is_dead_with_its_incarnation():

@@ -115,3 +115,40 @@ def test_the_command_line_explores_and_replays(tmp_path, capsys, monkeypatch):
     assert main(["explore", "agentlab.examples.sound_delivery:BLIND", "--dial"]) == 0
     assert "events lost" in capsys.readouterr().out
     assert main(["explore", "agentlab.examples.sofa"]) == 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--schedule", ""], ["--zombie", "--dial"], ["--replayed", "--real"], ["--schedule", "harness@wake", "--replay", "x"],
+        ["--count", "0", "--real"], ["--budget=-5s"], ["--seconds", "nan"], ["--time-limit=-1"],
+    ],
+)  # fmt: skip
+def test_options_that_make_no_sense_are_refused_before_anything_runs(options, capsys):
+    with pytest.raises(SystemExit) as left:
+        main(["explore", "agentlab.examples.sound_delivery", *options])
+    assert left.value.code == 2 and options[0].split("=")[0] in capsys.readouterr().err
+
+
+def test_a_kept_schedule_is_of_one_task_and_what_never_struck_is_told(tmp_path, capsys):
+    broken = "agentlab.examples.broken_no_key"
+    assert main(["explore", broken, "--single", "--keep", str(tmp_path)]) == 1
+    (kept,) = tmp_path.glob("*.schedule.json")
+    assert main(["explore", broken, "--replay", str(kept), "--json"]) == 1
+    assert main(["explore", "agentlab.examples.sound_delivery", "--replay", str(kept)]) == 2
+    assert "was kept of" in capsys.readouterr().err
+    assert main(["explore", broken, "--schedule", "harness@wake#99"]) == 0
+    assert "harness@wake#99 never struck" in capsys.readouterr().out
+
+
+def test_a_module_of_ones_own_is_found_from_where_one_stands(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place not in ("", str(tmp_path))])
+    (tmp_path / "mine_here.py").write_text("from agentlab.examples.sound_delivery import TASK\n")
+    (tmp_path / "needs_more.py").write_text("import no_such_module_at_all\n")
+    assert main(["explore", "mine_here:TASK", "--single"]) == 0
+    capsys.readouterr()
+    assert main(["explore", "mine_heer:TASK", "--single"]) == 2
+    assert "did you mean mine_here" in capsys.readouterr().err
+    assert main(["explore", "needs_more:TASK"]) == 2
+    assert "no_such_module_at_all" in capsys.readouterr().err

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import Any
 
 from agentlab.authoring import Task
 from agentlab.errors import UnknownName
-from agentlab.explorer.api import always_replayed, durability_dial, replay, task_named
-from agentlab.explorer.command import explored
+from agentlab.explorer.api import durability_dial, task_named
+from agentlab.explorer.command import explored, retold
 from agentlab.explorer.options import add_arguments
-from agentlab.explorer.schedule import read_schedule
 from agentlab.notebook import place
 from agentlab.notebook.explorations import DialView, ExploreView, KeptView, RealView
 from agentlab.notebook.registry import Request, verb
@@ -27,12 +25,9 @@ def explore(request: Request) -> ExploreView | RealView | DialView | KeptView:
     """Explore a task of a cell, a registered one, or one of a module."""
     o = request.options
     task = _task(request)
-    if o.replay:
-        return KeptView(str(task.name), tuple(replay(task, read_schedule(Path(o.replay))[1])))
-    if o.schedule:
-        return KeptView(str(task.name), tuple(replay(task, o.schedule.split(","))))
-    if o.replayed:
-        return KeptView(str(task.name), tuple(always_replayed(task)))
+    found = retold(o, task)
+    if found is not None:
+        return KeptView(str(task.name), found)
     if o.dial:
         return DialView(str(task.name), tuple(durability_dial(task)))
     if o.real:
