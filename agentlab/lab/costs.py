@@ -70,12 +70,19 @@ def _harness(events: Sequence[Event], index: int) -> CrashCost:
         target="harness",
         at_seq=events[before].seq,
         cause=str(faults[0]) if faults else str(events[index].payload["reason"]),
-        seconds=_seconds(events[before], span[-1]),
+        seconds=_seconds(events[before], _last_alive(span)),
         lost_steps=lost,
         tax=tax_of(span, events[max(0, index - 64) : index], given_up),
         calls_repeated=_repeated(events, index),
         **_spent(span),
     )
+
+
+def _last_alive(span: Sequence[Event]) -> Event:
+    """The end of a recovery; of one that another death cut the last sign of life before it: the rest is the other one's."""
+    if len(span) == 1 or span[-1].type != "harness_woken":
+        return span[-1]
+    return next(e for e in reversed(span[:-1]) if e.type not in ("harness_died", "fault_injected"))
 
 
 def _sandbox(events: Sequence[Event], index: int) -> CrashCost:

@@ -17,13 +17,16 @@ living AS (SELECT session_id, seq, ts FROM events WHERE type NOT IN ('harness_di
 seen AS (SELECT session_id, seq, ts FROM events),
 spans AS (
     SELECT d.session_id, d.seq, d.ts, d.target, d.incarnation, d.payload, b.seq AS at_seq, b.ts AS died_at,
-        e.seq AS end_seq, e.ts AS ended_at, e.type = 'recovery_completed' AS completed,
+        e.seq AS end_seq, CASE WHEN e.type = 'harness_woken' THEN l.ts ELSE e.ts END AS ended_at,
+        e.type = 'recovery_completed' AS completed,
         CASE WHEN e.type = 'recovery_completed' THEN _int(e.payload, '$.lost_steps') END AS lost_steps,
         CASE WHEN e.type = 'recovery_completed' THEN e.payload END AS ending
     FROM (FROM deaths WHERE target = 'harness') d
     ASOF LEFT JOIN living b ON d.session_id = b.session_id AND d.seq > b.seq
     ASOF LEFT JOIN (FROM told WHERE type IN ('recovery_completed', 'harness_woken')) e
         ON d.session_id = e.session_id AND d.seq < e.seq
+    -- What another death cut has lasted until the last sign of life before: the rest is the other one's.
+    ASOF LEFT JOIN living l ON e.session_id = l.session_id AND e.seq > l.seq
     UNION ALL
     SELECT d.session_id, d.seq, d.ts, d.target, d.incarnation, d.payload, b.seq, d.ts, e.seq, e.ts,
         e.type = 'sandbox_restored', 0, CASE WHEN e.type = 'sandbox_restored' THEN e.payload END

@@ -175,7 +175,7 @@ recoveries: one death of a harness or sandbox, and what it cost
     end_seq int event that ends the recovery; missing while it lasts, or when a lost sandbox was not needed again
     completed bool the recovery came to its end; false when another death cut it or a lost sandbox was not needed again
     died_at time last sign of life
-    seconds float from the last sign of life (sandbox: from its loss) to the end
+    seconds float from the last sign of life (sandbox: from its loss) to the end, or to the last one before another death
     detect_s float until a new harness was awake
     load_s float reading the log and the newest checkpoint
     sandbox_s float taking up or restoring the sandbox

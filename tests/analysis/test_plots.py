@@ -6,8 +6,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from agentlab import analysis, interval
@@ -278,3 +280,26 @@ def test_hostile_names_are_only_text(tmp_path: Path) -> None:
     story.crash("$a$")
     for name in plots.OF_SESSIONS:
         getattr(plots, name)(ParquetStore(tmp_path)).figure.canvas.draw()
+
+
+def test_the_legend_of_many_policies_stays_in_the_picture_and_the_optima_on_the_curve() -> None:
+    rng = np.random.default_rng(5)
+    rows = [
+        {
+            "condition": f"every={n} ({scheme})", "seed": seed, "work_s": 10.0, "overhead_s": 0.02 + 0.002 * rng.random(),
+            "lost_s": 1 + rng.random(), "redone_s": 0.0, "recovery_s": 9.62, "checkpoint_s": 0.007, "mtbf_s": 5.0,
+            "faults": 5, "completed": True,
+        }
+        for n in (1, 5, 20, 50) for scheme in ("hybrid", "snapshot") for seed in range(5)
+    ]  # fmt: skip
+    ax = plots.policies(pd.DataFrame(rows))
+    canvas = FigureCanvasAgg(ax.figure)
+    canvas.draw()
+    box = ax.get_legend().get_window_extent()
+    assert box.x0 >= 0 and box.x1 <= ax.figure.bbox.width and box.y0 >= 0
+    curve = next(line for line in ax.lines if str(line.get_label()).startswith("theory"))
+    for line in ax.lines:
+        if "interval" in str(line.get_label()):
+            (x,), (y,) = line.get_data()
+            assert min(curve.get_xdata()) <= x <= max(curve.get_xdata())
+            assert y == pytest.approx(np.interp(x, curve.get_xdata()[::-1], curve.get_ydata()[::-1]), rel=0.02)

@@ -126,6 +126,14 @@ def test_a_recovery_cut_by_another_death(tmp_path: Path) -> None:
     assert [r["completed"] for r in found] == [False, True]
     assert found[0]["end_seq"] == found[1]["seq"]
     assert found[0]["statement_s"] is None
+    # No second is in two rows: what passed before the next harness was awake is the price of the second death.
+    lived = max(e.ts for e in story.events if e.seq <= found[1]["at_seq"])
+    assert found[0]["seconds"] == pytest.approx((lived - found[0]["died_at"].timestamp() * US) / US, abs=1e-5)
+    assert [cost.seconds for cost in crash_costs(story.events)] == [
+        pytest.approx(row["seconds"], abs=0.001) for row in found
+    ]
+    spent = (story.events[found[1]["end_seq"] - 1].ts - found[0]["died_at"].timestamp() * US) / US
+    assert sum(row["seconds"] for row in found) == pytest.approx(spent, abs=0.001)
 
 
 def test_effects(told: tuple[Query, list[Event]], tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from agentlab.analysis.sources import Frame
 from agentlab.errors import UserError
 from agentlab.interval import daly, segment_time, young
 
+_OPTIMA = (("Young", "*", young), ("Daly", "p", daly))
+
 NEEDED = ("overhead_s", "lost_s")
 WIDE = 40.0
 """Largest over smallest value above which an axis is logarithmic around its zero."""
@@ -44,7 +46,7 @@ def policies(frame: Frame, *, ax: d.Axes | None = None) -> d.Axes:
     """
     data, shares = _data(frame)
     title = "Checkpoint policies: overhead against lost work"
-    ax = d.new_axes(ax, 4.4)
+    ax = d.new_axes(ax, 3.4 + 0.17 * (data.condition.nunique() + 3))
     if data.empty:
         return d.nothing(ax, data, title, "no run to compare")
     told = [_condition(ax, str(name), group, index) for index, (name, group) in enumerate(_conditions(data))]
@@ -127,16 +129,16 @@ def _theory(frame: Frame) -> _Theory | None:
 def _curve(ax: d.Axes, theory: _Theory, data: Frame) -> str:
     import numpy as np
 
-    widest = max(float(data.overhead.max()), 1e-6) * 1.5
+    optimal = [(name, marker, find(theory.delta, theory.mtbf)) for name, marker, find in _OPTIMA]
+    widest = max(float(data.overhead.max()), 1e-6, *(theory.point(tau)[0] for _, _, tau in optimal)) * 1.5
     longest = max(theory.work, theory.delta / widest * 4)
     points = [theory.point(float(tau)) for tau in np.geomspace(theory.delta / widest, longest, 400)]
-    highest = max(float(data.lost.max()), theory.point(daly(theory.delta, theory.mtbf))[1]) * 1.3
+    highest = max(float(data.lost.max()), *(theory.point(tau)[1] for _, _, tau in optimal)) * 1.3
     shown = [(x, y) for x, y in points if y <= highest]
     ax.plot([x for x, _ in shown], [y for _, y in shown], color=d.GREY, linewidth=1.4, zorder=1.5,
             label=f"theory: checkpoint {d.seconds_text(theory.delta)}, crash every {d.seconds_text(theory.mtbf)}")  # fmt: skip
     told = []
-    for name, marker, find in (("Young", "*", young), ("Daly", "p", daly)):
-        tau = find(theory.delta, theory.mtbf)
+    for name, marker, tau in optimal:
         x, y = theory.point(tau)
         ax.plot([x], [y], marker, color="white", markeredgecolor=d.BLACK, markersize=11 if marker == "*" else 8,
                 linestyle="none", label=f"{name}'s interval: {d.seconds_text(tau)}", zorder=4)  # fmt: skip

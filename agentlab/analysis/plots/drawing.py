@@ -65,13 +65,21 @@ def finish(ax: Axes, data: Frame, title: str, alt: str, legend: int = 0) -> Axes
         below = ax.transAxes + ScaledTranslation(0, -36 / 72, ax.figure.dpi_scale_trans)
         made = ax.legend(
             loc="upper center", bbox_to_anchor=(0.5, 0.0), bbox_transform=below, fontsize=SMALL,
-            ncols=legend if inches(ax) > NARROW else (legend + 1) // 2,
+            ncols=_columns(ax, legend),
             frameon=False, handletextpad=0.5, columnspacing=1.4,
         )  # fmt: skip
         _readable(made)
     ax.data = data
     ax.alt = alt
     return ax
+
+
+def _columns(ax: Axes, most: int) -> int:
+    """As many columns of a legend as stay within the figure, by the length of the labels."""
+    labels = ax.get_legend_handles_labels()[1]
+    widest = max(len(str(label)) for label in labels) * 0.6 * SMALL / 72 + 0.45
+    room = float(ax.figure.get_size_inches()[0]) if inches(ax) > NARROW else inches(ax) + 0.8
+    return max(1, min(most if inches(ax) > NARROW else (most + 1) // 2, int(room / widest)))
 
 
 def inches(ax: Axes) -> float:
