@@ -91,7 +91,9 @@ def compare(
     process = Exponential(float(faults)) if isinstance(faults, (int, float)) else faults
     crashes = Crashes(process, target)
     mtbf_s = getattr(process, "mtbf", getattr(process, "period_s", None))
-    conditions = policy_conditions(policies_of(policies), tuple(schemes), mtbf_s)
+    conditions = policy_conditions(
+        policies_of(policies), (schemes,) if isinstance(schemes, str) else tuple(schemes), mtbf_s
+    )
     numbers = tuple(range(seeds)) if isinstance(seeds, int) else tuple(int(seed) for seed in seeds)
     _known(baseline, conditions)
     with _home(lab) as home:

@@ -96,6 +96,8 @@ def sweep(
     numbers: tuple[int | None, ...] = (
         (None,) if seeds is None else tuple(range(seeds) if isinstance(seeds, int) else seeds)
     )
+    if seeds is not None and any("seed" in condition.values for condition in conditions):
+        raise BadDefinition("grid: seed is a field of it, and there are seeds= as well: give them in one place")
     runner: Any
     if callable(fn) and not hasattr(fn, "define"):
         runner, subject = FunctionRunner(fn, objects), str(getattr(fn, "__name__", "function"))
@@ -113,11 +115,15 @@ def sweep(
     return Swept(recording.session_id, frame, int((~frame["ok"]).sum()))
 
 
+OWN_COLUMNS = ("condition", "ok", "error", "duration_s")
+"""Columns of the frame beside the grid's fields, ``seed`` and what the function gives (those get a ``_`` where they meet)."""
+
+
 def grid_conditions(grid: Grid) -> tuple[tuple[Condition, ...], dict[str, dict[str, Any]]]:
     """The conditions of a grid, and by field the objects that its recorded names stand for.
 
     Raises:
-        BadDefinition: a value that is no plain JSON and has no name, or nothing to choose from.
+        BadDefinition: a value that is no plain JSON and has no name, a field named like an own column, or nothing to choose from.
     """
     objects: dict[str, dict[str, Any]] = {}
     if not isinstance(grid, Mapping):
@@ -135,6 +141,9 @@ def grid_conditions(grid: Grid) -> tuple[tuple[Condition, ...], dict[str, dict[s
             if not axes[field]:
                 raise BadDefinition(f"grid: {field} has no values")
         rows = [dict(zip(axes, combination, strict=True)) for combination in itertools.product(*axes.values())]
+    for field in (field for row in rows for field in row):
+        if field in OWN_COLUMNS:
+            raise BadDefinition(f"grid: {field} is a column of every sweep's frame: give the field another name")
     return tuple(Condition(_name(row), _plain(row)) for row in rows), objects
 
 
@@ -217,22 +226,23 @@ def sweep_frame(results: Iterator[Done], plan: Plan) -> pd.DataFrame:
 
     place = {job: number for number, job in enumerate((c.name, s) for c in plan.conditions for s in plan.seeds)}
     fields = list(dict.fromkeys(field for condition in plan.conditions for field in condition.values))
+    taken = {*OWN_COLUMNS, "seed", *fields}
     rows: list[tuple[int, dict[str, Any]]] = []
     extra: dict[str, None] = {}
     for done in results:
         columns = done.row.get("value") or {}
         extra |= dict.fromkeys(columns)
         rows.append((place[done.condition.name, done.seed], {
-            "condition": done.condition.name,
+            "condition": done.condition.name, "seed": done.seed,
             **{field: _cell(done.condition.values.get(field)) for field in fields},
-            "seed": done.seed, "ok": not done.error, "error": done.error, "duration_s": done.row.get("duration_s"),
-            **{(k if k not in fields else f"{k}_"): _cell(v) for k, v in columns.items()},
+            "ok": not done.error, "error": done.error, "duration_s": done.row.get("duration_s"),
+            **{(k if k not in taken else f"{k}_"): _cell(v) for k, v in columns.items()},
         }))  # fmt: skip
     names = ["condition", *fields, "seed", "ok", "error", "duration_s"]
-    names += [k if k not in fields else f"{k}_" for k in extra]
+    names += [k if k not in taken else f"{k}_" for k in extra]
     frame = pd.DataFrame([row for _, row in sorted(rows, key=lambda r: r[0])], columns=list(dict.fromkeys(names)))
     kinds = {"condition": "string", "seed": "Int64", "ok": "bool", "error": "string", "duration_s": "float64"}
-    measured = {k: kind for k, (kind, _) in RUN_COLUMNS.items() if k in extra and k not in fields and k not in kinds}
+    measured = {k: kind for k, (kind, _) in RUN_COLUMNS.items() if k in extra and k not in taken}
     return frame.astype({**kinds, **measured}, errors="ignore")
 
 

@@ -226,3 +226,21 @@ def test_a_script_without_a_main_guard_sweeps_and_compares(tmp_path):
     )  # fmt: skip
     assert done.stderr == ""
     assert done.stdout.splitlines() == ["begun", "[10, 20] ['', '']", "[True, True]"]
+
+
+def test_columns_that_meet_do_not_hide_each_other(tmp_path, threads):
+    lab = al.Lab(tmp_path)
+
+    def rate(seed, size):
+        return {"error": size / 100, "ok": "perhaps", "size": -1}
+
+    swept = al.sweep({"seed": [7, 8], "size": [3]}, rate, lab=lab, executor=threads, progress=False)
+    frame = swept.frame
+    assert frame["seed"].tolist() == [7, 8] and frame["size"].tolist() == [3, 3]
+    assert frame["ok"].tolist() == [True, True] and frame["error"].tolist() == ["", ""] and swept.failed == 0
+    assert frame["error_"].tolist() == [0.03, 0.03] and frame["ok_"].tolist() == ["perhaps"] * 2
+    assert frame["size_"].tolist() == [-1, -1]
+    with pytest.raises(BadDefinition, match="error is a column"):
+        al.sweep({"error": [1]}, rate, lab=lab, executor=threads, progress=False)
+    with pytest.raises(BadDefinition, match="in one place"):
+        al.sweep({"seed": [1], "size": [1]}, rate, seeds=2, lab=lab, executor=threads, progress=False)
