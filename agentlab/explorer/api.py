@@ -98,7 +98,7 @@ def explore(
             explorer.systematic()
         if budget_s is not None:
             seconds = max(seconds, began + budget_s - time.monotonic())
-        if seconds > 0:
+        if seconds > 0 and all(violation.schedule for violation in explorer.report.violations):
             explorer.at_random(seed, seconds)
     explorer.report.seconds = time.monotonic() - began
     return explorer.report

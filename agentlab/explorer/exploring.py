@@ -35,6 +35,7 @@ from agentlab.harness.rig import Rig
 KINDS_SHOWN = 5
 ENOUGH = 50
 """After so many violating schedules the rest adds nothing."""
+UNLIKE = "two runs without any crash do not end alike, so nothing can be said of runs with one"
 FENCED = "a zombie harness was fenced"
 TORN = "a torn temporary file was found"
 LATE = {
@@ -161,6 +162,8 @@ class Explorer:
         report.sometimes.update(reached(events if len(trail) < 2 else list(world.log.replay(1))))
         if run.why == "fenced":
             report.sometimes.update(late(run))
+        if not trail and found:
+            found = [(invariant, f"{message}; {UNLIKE}") for invariant, message in found]
         if self._found(found, trail) or start is None:
             return []
         return self._children(node, again, run, start, tail)

@@ -229,6 +229,37 @@ def test_a_sandbox_killed_too_often_in_a_row_may_make_it_rest_and_one_more_wake_
     assert any(e.type == "session_paused" and e.payload["reason"] == "sandbox" for e in world.log.replay(1))
 
 
+def test_a_task_that_never_ends_alike_is_told_so_and_not_explored():
+    def draw() -> float:
+        """Draw a number."""
+        return random.SystemRandom().random()
+
+    def keep(number: float) -> str:
+        """Keep a number."""
+        with open("number.txt", "w") as file:
+            file.write(str(number))
+        return "kept"
+
+    def model(view):
+        if view.status.get("step") == "draw":
+            return [al.call("draw")]
+        if view.status.get("step") == "keep":
+            return [al.call("keep", number=float(view.results("draw")[-1].result))]
+        return al.say("done")
+
+    task = al.Task(
+        name="drawing",
+        goal="Draw a number.",
+        tools=(al.tool(draw, effect="pure"), al.tool(keep, effect="sandboxed")),
+        steps=(al.step("draw", tool="draw"), al.step("keep", tool="keep")),
+        model=model,
+    )
+    report = al.explore(task, pairs=False, seconds=5.0)
+    (violation,) = report.violations
+    assert violation.invariant == "workspace" and violation.schedule == () and violation.paste() == ""
+    assert "two runs without any crash" in violation.message and not report.run["random"]
+
+
 def test_what_never_struck_is_told():
     assert replayed(SOUND, ["harness@wake"]).missed == ()
     both = replayed(SOUND, ["harness@log.commit", "harness@wake#9"])
