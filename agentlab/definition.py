@@ -308,7 +308,9 @@ def _build(cls: type[T], data: Mapping[str, Any]) -> T:
     known = _names(cls)  # type: ignore[arg-type]
     for name in data:
         if name not in known:
-            raise BadDefinition(f"{cls.__name__} has no field {name!r}: the definition was made by a newer agentlab")
+            raise BadDefinition(
+                f"{cls.__name__} has no field {name!r}: misspelt, or made by a newer agentlab; known: {', '.join(known)}"
+            )
     try:
         return cls(**data)
     except TypeError as error:

@@ -68,7 +68,10 @@ def build_parser() -> argparse.ArgumentParser:
     run.add_argument("task", help="the name of a task")
     run.add_argument("--session", help="the id of the new session")
     run.add_argument("--model", help="another model than the task's")
-    run.add_argument("--policy", help="a checkpoint policy, as every=5, steps=1, seconds=30, milestones, never")
+    run.add_argument(
+        "--policy",
+        help="a checkpoint policy, as every=5, steps=1, seconds=30, milestones, daly=60, never; a+b: any, a&b: all",
+    )
     run.add_argument(
         "--crash", action="append", default=[], metavar="FAULT", help="harness@tool_result, sandbox@step=4 …"
     )

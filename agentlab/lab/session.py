@@ -26,11 +26,13 @@ from agentlab.lab.faulting import FaultRow, fault_rows, inject
 from agentlab.lab.timetravel import StateAt
 from agentlab.lab.upcasting import lift
 from agentlab.sandbox.killing import kill_sandbox
+from agentlab.session.foldinputs import ANSWERS
 from agentlab.supervisor.liveness import ensure_free
 from agentlab.supervisor.liveness import takeover as take_over
 from agentlab.toolhost.outcome import import_root
 
 LEAVES_S = 10.0
+MAX_LABEL = 200
 """How long a harness that has come to rest may take to leave."""
 
 
@@ -187,7 +189,18 @@ class Session(AwaitedSession):
         return list(self.log.replay(after + 1))
 
     def checkpoint(self, label: str = "") -> None:
-        """Ask for a checkpoint by hand."""
+        """Ask for a checkpoint by hand; ``label`` is a name to find it by.
+
+        Raises:
+            BadDefinition: the label can not be told from an event number or ``newest``, or is no short line of text.
+            UserError: the session has ended.
+        """
+        if not isinstance(label, str) or len(label) > MAX_LABEL or not label.isprintable():
+            raise BadDefinition(f"a label is one line of at most {MAX_LABEL} characters, not {label!r:.60}")
+        if label == "newest" or label.isdecimal():
+            raise BadDefinition(f"the label {label!r} means another checkpoint already: choose another one")
+        if self.state.control.status == "ended":
+            raise UserError(f"session {self.id!r} has ended: no checkpoint can be written any more")
         self.add_input(Draft("checkpoint_requested", {"id": self.lab.ids.new("i"), "label": label}))
 
     def restore(self, checkpoint: int | str = "newest") -> StateAt:
@@ -297,6 +310,11 @@ class Session(AwaitedSession):
         control = self.state.control
         if control.status != "waiting":
             raise UserError(f"session {self.id!r} asks nothing now: {self.status()}")
+        about = str(control.question.get("kind"))
+        if kind not in ANSWERS.get(about, {kind}):
+            key = control.question.get("key")
+            how = {"effect": f"settle {key} done, retry or skip", "approval": "approve or deny"}.get(about, "reply")
+            raise UserError(f"session {self.id!r} asks: {control.question.get('question', '')} Answer with {how}")
         self.add_input(Draft(kind, {"id": self.lab.ids.new("i"), "question_seq": control.question_seq, **payload}))
 
     def settle(self, key: str, decision: str) -> None:

@@ -96,6 +96,8 @@ def as_woken(state: State, now_us: int) -> State:
     if not state.process or process.liveness(state.process) == "dead":
         incarnation += 1
         woken = {"process": dict(state.process), "baseline": dict(state.baseline), "cursor": state.checkpoint.cursor}
+        if state.checkpoint.seq:
+            woken["checkpoint_seq"] = state.checkpoint.seq
         drafts.append(Draft("harness_woken", {**woken, "reason": wake_reason(state, takeover=False)}))
     head = Head(state.seq, state.hash)
     return fold_all(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from agentlab import budget
@@ -86,9 +86,21 @@ def _resume_requested(state: State, event: Event) -> Changes:
     }
 
 
+ANSWERS: Mapping[str, frozenset[str]] = {
+    "effect": frozenset(),
+    "approval": frozenset({"approval_given", "approval_denied"}),
+    "recovery": frozenset({"approval_given", "approval_denied", "user_reply"}),
+    "question": frozenset({"user_reply", "approval_denied"}),
+}
+"""By kind of question the inputs that answer it. An effect in doubt is settled and nothing else: whoever says a word about
+it has not said whether it happened. A call that needs approval is no question whose answer could be its result."""
+
+
 def _user_reply(state: State, event: Event) -> Changes:
     control = state.control
     if control.status != "waiting" or event.payload["question_seq"] != control.question_seq:
+        return {}
+    if event.type not in ANSWERS.get(str(control.question.get("kind")), {event.type}):
         return {}
     answered = evolve(control, status="running", question_seq=0, question={})
     if control.question.get("kind") == "recovery":

@@ -197,7 +197,11 @@ def _failures(failures: Mapping[str, int], call: Call, payload: Mapping[str, Any
     """Failed tries by tool: a success forgets those of its tool; a call that never ran is none."""
     if good:
         return {k: v for k, v in failures.items() if k != call.tool} if call.tool in failures else failures
-    if call.effect == "builtin" or payload.get("not_run") or payload.get("kind") == "bad_input":
+    if (
+        call.effect == "builtin"
+        or (payload.get("not_run") and payload.get("kind") != "busy_elsewhere")
+        or payload.get("kind") == "bad_input"
+    ):
         return failures
     tries = int(payload.get("tries") or 1)
     if call.tool not in failures and len(failures) >= MAX_STATS:

@@ -93,12 +93,16 @@ def _confirmation(state: State) -> str:
 def plan(state: State, definition: Definition) -> tuple[str, ...]:
     """The recovery as lines for a person. Pure; the same state gives the same plan."""
     recovery = state.recovery
-    lines = [
-        f"load: state at event {recovery.cursor}"
-        + (f" from the checkpoint at {recovery.checkpoint_seq}" if recovery.checkpoint_seq else " (no checkpoint)")
-        + f", then {recovery.replayed} events",
-    ]
-    if scheme_named(definition.scheme).goes_back(state):
+    scheme = scheme_named(definition.scheme)
+    rests = scheme.rests_on_checkpoints()
+    cursor = recovery.cursor if rests else 0
+    from_where = (
+        f" from the checkpoint at {recovery.checkpoint_seq}"
+        if rests and recovery.checkpoint_seq
+        else " (no checkpoint)"
+    )
+    lines = [f"load: state at event {cursor}{from_where}, then {recovery.cursor - cursor + recovery.replayed} events"]
+    if scheme.goes_back(state):
         to = f"the checkpoint at {state.checkpoint.seq}" if state.checkpoint.seq else "the beginning"
         lines.append(f"go back: to {to}; what came after it is superseded and done again")
     if state.sandbox.status == "unattached":

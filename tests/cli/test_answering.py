@@ -7,6 +7,8 @@ import json
 import pytest
 
 from agentlab.cli import main
+from agentlab.errors import BadDefinition, UserError
+from agentlab.events import Draft
 from agentlab.lab import Lab
 from tests.session.museum import lab_of
 
@@ -70,6 +72,21 @@ def test_reply_approve_deny(lab, say, capsys):
         assert "asks nothing now" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("verb", ["reply", "approve", "deny"])
+def test_an_effect_in_doubt_is_settled_and_not_talked_about(lab, capsys, verb):
+    session = Lab(lab).session("doubtful")
+    (effect,), events = session.effects(), len(session.events())
+    assert main([verb, "doubtful", "no", "--lab", str(lab)]) == 2
+    assert f"Answer with settle {effect.key} done, retry or skip" in capsys.readouterr().err
+    word = {"id": "w", "question_seq": session.state.control.question_seq, "text": "no"}
+    session.add_input(
+        Draft({"reply": "user_reply", "approve": "approval_given", "deny": "approval_denied"}[verb], word)
+    )
+    session = Lab(lab).session("doubtful")
+    assert len(session.events()) == events + 1 and session.status().status == "waiting", "whoever appends it"
+    assert session.effects()[0].state == "in_doubt" and session.plan().name == "Rest"
+
+
 def test_checkpoints_are_listed_and_one_is_shown_whole(lab, say):
     listed = json.loads(say("checkpoints", "ended", "--json"))
     assert len(listed) >= 3 and {c["reason"] for c in listed} == {"every 6 events"}
@@ -85,3 +102,14 @@ def test_wake_says_what_there_is_to_do_instead(lab, capsys):
     ):
         assert main(["wake", session, "--lab", str(lab)]) == 2
         assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("label", [5, None, "newest", "12", "two\nlines", "x" * 1000])
+def test_a_label_that_could_not_find_its_checkpoint_is_refused(lab, label):
+    session = Lab(lab).session("paused")
+    events = len(session.events())
+    with pytest.raises(BadDefinition, match="label"):
+        session.checkpoint(label)
+    assert len(session.events()) == events
+    with pytest.raises(UserError, match="has ended"):
+        Lab(lab).session("ended").checkpoint("late")

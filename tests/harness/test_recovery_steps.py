@@ -163,6 +163,9 @@ def test_the_plan_of_a_recovery_is_pure_and_says_every_step():
     assert [line.split(":")[0] for line in first.plan] == ["load", "sandbox", "rebuild", "verify", "statement", "then"]
     assert "#" in first.plan[3], "the key of the effect that is pending"
     assert events_of(made) == before
+    assert f"from the checkpoint at {state.checkpoint.seq}, then" in first.plan[0]
+    folded = decide(woken, Run.of(task(scheme="events")))
+    assert folded.plan[0] == f"load: state at event 0 (no checkpoint), then {state.seq} events"
     snapshot = decide(woken, Run.of(task(scheme="snapshot")))
     assert any(line.startswith("go back: to the checkpoint at") for line in snapshot.plan)
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
 
 from agentlab.errors import UserError
 from agentlab.notebook import agent
-from tests.session.museum import MUSEUM
+from tests.session.museum import lab_of
 
 
 @pytest.fixture
 def in_museum(tmp_path):
     from agentlab.notebook.place import current
 
-    shutil.copytree(MUSEUM / "1", tmp_path / "lab")
-    agent(f"lab {tmp_path / 'lab'}")
+    agent(f"lab {lab_of(1, tmp_path)}")
     yield
     current().lab.close()
 

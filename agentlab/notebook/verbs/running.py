@@ -43,7 +43,11 @@ def _start_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--session", metavar="ID", help="the id of the new session")
     add("--model", metavar="NAME", help="another model: a name, or a policy defined in a cell")
-    add("--policy", metavar="WHEN", help="when to write checkpoints: every=5, steps=1, seconds=30, milestones, never")
+    add(
+        "--policy",
+        metavar="WHEN",
+        help="when to write checkpoints: every=5, steps=1, seconds=30, milestones, daly=60, never; a+b: any, a&b: all",
+    )
     add("--param", action="append", default=[], metavar="NAME=VALUE", help="a parameter of the task")
     add(
         "--limit",
