@@ -3,46 +3,78 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields
 from typing import Any
 
+from IPython.core.completer import SimpleCompletion
+
 from agentlab import authoring
+from agentlab.budget.dimensions import DERIVED, DIMENSIONS
+from agentlab.definition import Limits
 from agentlab.errors import AgentlabError
 from agentlab.faults.kinds import TARGETS
 from agentlab.faults.spec import points
+from agentlab.lab.registry import in_doubt
 from agentlab.notebook.parsing import VerbParser, split
 from agentlab.notebook.place import current, tasks_in
 from agentlab.notebook.registry import all_verbs
 from agentlab.policies import TRIGGERS
 from agentlab.query.views import VIEWS
 
-KEYS = ("%agent", "%%agent")
-_HOOK = "complete_command"
+_LINE = re.compile(r"^\s*(?:[\w.,\[\] ]+=\s*)?((?:%%?)?agent\s.*)$")
+_WORD = re.compile(r"\S*$")
+_PYTHON = ("{", "$")
+"""How a word begins that the shell expands: it is completed as Python."""
 
 
 def install(shell: Any) -> None:
     """Hook completion into the shell, once."""
-    chains = shell.strdispatchers.get(_HOOK)
-    if chains is not None and KEYS[0] in chains.strs:
-        return
-    for key in KEYS:
-        shell.set_hook(_HOOK, _complete, str_key=key)
+    if not _installed(shell):
+        shell.Completer.custom_matchers.append(_Matcher(shell))
 
 
 def remove(shell: Any) -> None:
     """Take completion back."""
-    chains = shell.strdispatchers.get(_HOOK)
-    for key in KEYS:
-        if chains is not None:
-            chains.strs.pop(key, None)
+    for matcher in _installed(shell):
+        shell.Completer.custom_matchers.remove(matcher)
 
 
-def _complete(shell: Any, event: Any) -> list[str]:
-    before = getattr(event, "text_until_cursor", None) or event.line
-    # The shell replaces only what follows the last of its delimiters (``@`` and ``=`` are some): answer that part.
-    word = "" if before[-1:].isspace() else before.rsplit(None, 1)[-1]
-    kept = len(word) - len(event.symbol) if word.endswith(event.symbol) else 0
-    return [found[kept:] for found in complete(before, shell.user_ns)]
+def _installed(shell: Any) -> list[_Matcher]:
+    return [matcher for matcher in shell.Completer.custom_matchers if isinstance(matcher, _Matcher)]
+
+
+class _Matcher:
+    """A matcher of the shell that answers alone in an ``%agent`` line: Python's names and keywords are no words of it."""
+
+    matcher_api_version = 2
+    matcher_identifier = "agentlab"
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self.__qualname__ = type(self).__qualname__  # the shell reads it of every matcher, as if all were functions
+
+    def __call__(self, context: Any) -> dict[str, Any]:
+        found = _LINE.match(context.text_until_cursor)
+        word = _WORD.search(context.text_until_cursor)
+        if found is None or word is None or any(mark in word[0] for mark in _PYTHON):
+            return {"completions": []}
+        line = found[1]
+        if not line.startswith("%") and (context.cursor_line or not self._bare(found[0])):
+            return {"completions": []}
+        names = complete(line, self._shell.user_ns)
+        return {
+            "completions": [SimpleCompletion(name, type="magic") for name in names],
+            "matched_fragment": word[0],
+            "suppress": True,
+            "do_not_suppress": set() if names else {"IPCompleter.file_matcher"},
+            "ordered": True,
+        }
+
+    def _bare(self, line: str) -> bool:
+        """Whether ``agent`` without a percent sign is the magic here."""
+        return bool(self._shell.automagic) and "agent" not in self._shell.user_ns and line.lstrip().startswith("agent")
 
 
 def complete(line: str, namespace: Mapping[str, Any]) -> list[str]:
@@ -109,9 +141,32 @@ def _tools(namespace: Mapping[str, Any]) -> list[str]:
     return [name for name, value in namespace.items() if isinstance(value, authoring.Tool) and not name.startswith("_")]
 
 
+def _checkpoints(namespace: Mapping[str, Any]) -> list[str]:
+    rows = current().session().checkpoints()
+    return ["newest", *(row.label for row in rows if row.label), *(str(row.seq) for row in rows)]
+
+
+def _doubtful(namespace: Mapping[str, Any]) -> list[str]:
+    return [effect.key for effect in in_doubt(current().session().effects())]
+
+
+def _limits(namespace: Mapping[str, Any]) -> list[str]:
+    return [f"{name}=" for name in sorted({field.name for field in fields(Limits)} | {"cost", *DERIVED})]
+
+
+def _extensions(namespace: Mapping[str, Any]) -> list[str]:
+    return ["extend", "limit", "quota", *(f"{name}=" for name in ("cost", *DIMENSIONS, *DERIVED))]
+
+
 SOURCES: dict[str, Callable[[Mapping[str, Any]], Iterable[str]]] = {
     "task": lambda namespace: [*tasks_in(namespace), *authoring.task_names()],
     "session": _sessions,
+    "a": _sessions,
+    "b": _sessions,
+    "checkpoint": _checkpoints,
+    "key": _doubtful,
+    "limit": _limits,
+    "words": _extensions,
     "crash": _crashes,
     "policy": lambda namespace: [*TRIGGERS, "default", "every=", "steps="],
     "tool": _tools,

@@ -14,6 +14,7 @@ from agentlab.notebook.registry import Request, Verb, all_verbs
 
 _WORD = re.compile(r"""(?:[^\s"'=]*=)?(?:"[^"]*"|'[^']*')(?=\s|$)|\S+""")
 _QUOTED = re.compile(r"""((?:[^\s"'=]*=)?)(["'])(.*)\2""", re.DOTALL)
+_OPENED = re.compile(r"""(?:[^\s"'=]*=)?(["'])(?!.*\1)""", re.DOTALL)
 _WRONG_CHOICE = re.compile(r"argument (\S+): invalid choice: '(.*?)' ")
 
 
@@ -32,6 +33,11 @@ def split(line: str) -> list[str]:
         quoted = _QUOTED.fullmatch(word)
         words.append(quoted[1] + quoted[3] if quoted else word)
     return words
+
+
+def left_open(words: Iterable[str]) -> str:
+    """The word with a quote that is opened and never closed; empty when there is none. *don't* is not one."""
+    return next((word for word in words if _OPENED.match(word)), "")
 
 
 def near(wrong: str, known: Iterable[str], otherwise: str = "") -> str:
@@ -136,6 +142,8 @@ def dispatch(line: str, cell: str | None, namespace: Mapping[str, Any]) -> Any:
     chosen = verb_named(words[0] if words else ("run" if cell else "where"))
     if cell is not None and not chosen.takes_cell:
         raise BadLine(f"%agent {chosen.name} takes no cell body: write it with one %")
+    if not chosen.takes_text and (word := left_open(words)):
+        raise BadLine(f"the quote in {word!r} is not closed: close it, or leave it away")
     parser = VerbParser(chosen)
     options_given, text = parser.before_text(line.strip()[len(chosen.name) :]) if chosen.takes_text else (words[1:], "")
     try:

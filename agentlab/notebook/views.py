@@ -236,7 +236,7 @@ class HelpView(Shown):
         for action in parser._actions:
             name = ", ".join(action.option_strings) or str(action.metavar or action.dest)
             value = f" {action.metavar or action.dest.upper()}" if action.option_strings and action.nargs != 0 else ""
-            rows.append((name + value, action.help or ""))
+            rows.append((name + value, (action.help or "").replace("%%", "%")))
         return cls(f"%agent {verb.name}", verb.help, tuple(rows))
 
     @classmethod

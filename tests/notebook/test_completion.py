@@ -71,3 +71,58 @@ def test_in_the_shell_as_kernels_ask_it(shell, line, whole):
     with provisionalcompleter():
         found = list(shell.ip.Completer.completions(line, len(line)))
     assert whole in {line[: one.start] + one.text + line[one.end :] for one in found}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "%agent ",
+        "%agent r",
+        "%agent run ",
+        "%agent log --",
+        "%agent run sales_report --po",
+        "%agent run sales_report --crash harness@",
+        "%%agent run sales_report --crash harness@e",
+        "found = %agent run s",
+        "%agent run sales_report --limit to",
+        "%agent budget ext",
+    ],
+)
+def test_the_shell_offers_words_of_the_line_and_nothing_of_python(shell, line):
+    with provisionalcompleter():
+        found = list(shell.ip.Completer.completions(line, len(line)))
+    whole = {line[: one.start] + one.text + line[one.end :] for one in found}
+    mine = line[line.index("%") :]
+    stem = line[: len(line) - len(line.split(" ")[-1])]
+    assert found and whole == {stem + word for word in complete(mine, shell.ip.user_ns)}
+
+
+def test_outside_of_the_line_and_in_braces_python_completes(shell):
+    shell.ip.user_ns["receiver_here"] = 1
+    for line in ("receiver_h", "%agent run sales_report --param receiver_url={receiver_h", "x = receiver_h"):
+        with provisionalcompleter():
+            assert any("receiver_here" in one.text for one in shell.ip.Completer.completions(line, len(line))), line
+
+
+def test_checkpoints_sessions_to_compare_and_dimensions(mine, here):
+    session = here.take(here.lab.create(mine["my_task"], session_id="one"))
+    session.checkpoint("kept")
+    session.start()
+    session.wait(30)
+    numbers = {str(c.seq) for c in session.checkpoints()}
+    assert numbers and set(complete("%agent restore ", mine)) == {"newest", "kept", *numbers}
+    assert complete("%agent diff o", mine) == complete("%agent diff one o", mine) == ["one"]
+    assert complete("%agent budget extend tok", mine) == ["tokens="]
+    assert {"max_turns=", "cost="} <= set(complete("%agent run mine --limit ", mine))
+
+
+def test_installing_twice_and_removing(shell):
+    from agentlab.notebook import completion
+
+    before = list(shell.ip.Completer.custom_matchers)
+    completion.install(shell.ip)
+    assert shell.ip.Completer.custom_matchers == before
+    completion.remove(shell.ip)
+    with provisionalcompleter():
+        assert not [one for one in shell.ip.Completer.completions("%agent wak", 10) if one.text == "wake"]
+    completion.install(shell.ip)

@@ -62,6 +62,9 @@ def test_words(line, words):
         ("run sales_report --scheme hybrd", "'hybrd' is none of hybrid, events, snapshot: did you mean hybrid?"),
         ("run sales_report --param receiver_url", "write NAME=VALUE"),
         ("run sales_report --limit max_turn=3", "max_turn"),
+        ('run sales_report --crash "harness@wake', "the quote in '\"harness@wake' is not closed"),
+        ("status 'one", "is not closed"),
+        ('run sales_report --param text="a b', "is not closed"),
         ("run sales_report --tool nothing", "no tool named 'nothing'"),
         ("run sales_report extra", "'extra' is one word too many"),
         ("run sales_report --seed many", "--seed: invalid int value: 'many'"),
@@ -99,6 +102,7 @@ def test_every_verb_can_show_its_help():
     for name in all_verbs():
         shown = agent(f"{name} -h")
         assert isinstance(shown, HelpView) and name in shown.text() and shown.html()
+        assert "(%%agent" not in shown.text(), f"{name}: a doubled percent sign of argparse is shown"
 
 
 def test_later_modules_add_verbs(shell):
