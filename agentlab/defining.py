@@ -46,6 +46,9 @@ def define(task: Task, put_blob: Callable[[bytes], str], model: Any) -> tuple[De
     _lists(task)
     if isinstance(task.constraints, str):
         raise BadDefinition(f"task {task.name!r}: constraints is a list of texts: constraints=[{task.constraints!r}]")
+    for name in ("params", "model_params", "guard", "context", "budget"):
+        if not isinstance(getattr(task, name), Mapping):
+            raise BadDefinition(f"task {task.name!r}: {name} is a mapping, not {getattr(task, name)!r}")
     for name, allowed in CHOICES.items():
         if getattr(task, name) not in allowed:
             raise UnknownName(name, str(getattr(task, name)), allowed)

@@ -68,19 +68,15 @@ class GuardPolicy:
         """A policy from JSON; what is left out keeps its default.
 
         Raises:
-            BadDefinition: an unknown field, rule or final action, or patience that ends before it begins.
+            BadDefinition: an unknown field, rule or final action, patience that ends before it begins, or a value of
+                another kind than the default.
         """
         known = {f.name: f for f in fields(GuardPolicy)}
         made: dict[str, Any] = {}
         for name, value in data.items():
             if name not in known:
                 raise BadDefinition(f"the guard has no setting {name!r}; known: {', '.join(sorted(known))}")
-            default = known[name].default
-            if isinstance(default, Patience):
-                value = Patience(*value)
-                if not 1 <= value.nudge <= value.final:
-                    raise BadDefinition(f"guard setting {name!r}: 1 <= nudge <= final does not hold for {tuple(value)}")
-            made[name] = tuple(value) if isinstance(value, list) else value
+            made[name] = _setting(name, known[name].default, value)
         policy = GuardPolicy(**made)
         wrong = [r for r in policy.rules if r not in RULES]
         if wrong or policy.final not in ("pause", "stop"):
@@ -88,3 +84,33 @@ class GuardPolicy:
                 f"guard: rules are {', '.join(RULES)}, final is pause or stop; got {wrong or policy.final!r}"
             )
         return policy
+
+
+def _setting(name: str, default: Any, value: Any) -> Any:
+    """A value of the kind that the default has; lists become tuples.
+
+    Raises:
+        BadDefinition: it is of another kind, or makes no sense.
+    """
+    if isinstance(default, Patience):
+        if not isinstance(value, (list, tuple)) or len(value) != 2 or not all(map(_whole, value)):
+            raise BadDefinition(f"guard setting {name!r} is two whole numbers, nudge and final, not {value!r}")
+        if not 1 <= value[0] <= value[1]:
+            raise BadDefinition(f"guard setting {name!r}: 1 <= nudge <= final does not hold for {tuple(value)}")
+        return Patience(*value)
+    if isinstance(default, tuple):
+        if not isinstance(value, (list, tuple)) or not all(isinstance(text, str) for text in value):
+            raise BadDefinition(f"guard setting {name!r} is a list of names, not {value!r}")
+        return tuple(value)
+    if isinstance(default, bool):
+        if not isinstance(value, bool):
+            raise BadDefinition(f"guard setting {name!r} is true or false, not {value!r}")
+    elif isinstance(default, int) and not (name == "rounds_per_step" and value is None):
+        least = 0 if name in ("filled", "max_gap") else 1
+        if not _whole(value) or value < least:
+            raise BadDefinition(f"guard setting {name!r} is a whole number from {least} on, not {value!r}")
+    return value
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from agentlab.errors import BadDefinition
 from agentlab.events import canonical, plain
 from agentlab.guard import Finding, GuardPolicy, findings, findings_in
 from agentlab.guard.action import Action, actions_from_events
@@ -30,7 +31,7 @@ def guard_findings(
     met it.
 
     Raises:
-        BadDefinition: a policy with a setting that does not exist.
+        BadDefinition: a policy with a setting that does not exist, or a source that is neither.
     """
     chosen = GuardPolicy.from_json(policy) if isinstance(policy, Mapping) else policy
     events, own = _events(source)
@@ -40,7 +41,13 @@ def guard_findings(
 def _events(source: Any) -> tuple[Iterable[Any], GuardPolicy | None]:
     if hasattr(source, "replay") and hasattr(source, "state"):
         return source.replay(1), _own(source)
-    return source, None
+    if isinstance(source, Iterable) and not isinstance(source, (str, bytes, Mapping)):
+        events = list(source)
+        if all(hasattr(event, "type") and hasattr(event, "payload") for event in events):
+            return events, None
+    raise BadDefinition(
+        f"the guard looks at a session (lab.session(ID)) or at its events, not at {type(source).__name__}: {source!r:.60}"
+    )
 
 
 def _own(session: RecordedSession) -> GuardPolicy:
