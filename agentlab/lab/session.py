@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agentlab import process
+from agentlab.budget.dimensions import dimension_named
 from agentlab.definition import PolicySpec, with_model
 from agentlab.errors import BadDefinition, UnknownName, UserError
 from agentlab.events import Draft, Event
@@ -295,7 +296,13 @@ class Session(AwaitedSession):
         return fault_rows(self.replay())
 
     def reply(self, text: str) -> None:
-        """Answer the open question."""
+        """Answer the open question.
+
+        Raises:
+            BadDefinition: the answer is no text, or an empty one.
+        """
+        if not isinstance(text, str) or not text.strip():
+            raise BadDefinition(f"an answer is a text with something in it, not {text!r}")
         self._answer("user_reply", {"text": text})
 
     def approve(self, note: str = "") -> None:
@@ -336,7 +343,16 @@ class Session(AwaitedSession):
         return SessionBudget(self)
 
     def extend(self, dimension: str, limit: int) -> None:
-        """Set an absolute new budget limit for a dimension."""
+        """Set an absolute new budget limit for a dimension, in its own units (millionths of a dollar, milliseconds).
+
+        ``session.budget.extend(tokens="20k")`` adds to the limit instead.
+
+        Raises:
+            UnknownName, BadDefinition: no such dimension, or no whole number from 1 on.
+        """
+        dimension = dimension_named(dimension)
+        if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
+            raise BadDefinition(f"a limit of {dimension} is a whole number from 1 on, not {limit!r}")
         version = self.state.budget.versions.get(dimension, 0)
         payload = {"id": self.lab.ids.new("i"), "dimension": dimension, "limit": limit, "expected_version": version}
         self.add_input(Draft("budget_extended", payload))

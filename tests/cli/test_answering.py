@@ -44,6 +44,14 @@ def test_context_and_guard_are_read_on_the_command_line(say):
     assert json.loads(say("guard", "ended", "--json"))["findings"] == []
 
 
+@pytest.mark.parametrize("answer", [None, "", " \n", 5])
+def test_an_answer_without_a_word_is_none(lab, answer):
+    session = Lab(lab).session("waits")
+    with pytest.raises(BadDefinition, match="text"):
+        session.reply(answer)
+    assert session.state.control.status == "waiting", "the question is still open"
+
+
 @pytest.mark.parametrize("decision", ["done", "retry", "skip"])
 def test_settle_is_an_event_and_decides(lab, say, decision):
     key = Lab(lab).session("doubtful").effects()[0].key

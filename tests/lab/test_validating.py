@@ -5,7 +5,7 @@ import math
 import pytest
 
 import agentlab as al
-from agentlab.errors import UnknownName
+from agentlab.errors import BadDefinition, UnknownName
 from agentlab.lab import Lab
 from tests.e2e import tasks
 
@@ -25,6 +25,16 @@ BAD = {
     "two files in one place": {"files": {"a": b"1", "./a": b"2"}},
     "NUL in a file's path": {"files": {"a\0b": b"x"}},
     "a goal that is empty": {"goal": " "},
+    "one number where the guard wants two": {"guard": {"same": [3]}},
+    "a word where the guard wants two numbers": {"guard": {"fails": "x"}},
+    "half a call until a nudge": {"guard": {"same": [1.5, 2]}},
+    "a guard that looks back at nothing": {"guard": {"window": 0}},
+    "a guard switched off by a word": {"guard": {"enabled": "no"}},
+    "no list of rules": {"guard": {"rules": None}},
+    "volatile arguments as one text": {"guard": {"volatile": "why"}},
+    "a guard that is a number": {"guard": 5},
+    "a context that is a number": {"context": 5},
+    "a budget that is a list": {"budget": [1]},
     "step parameters that JSON can not carry": {
         "steps": [al.step("write", tool="write_line", parameters={"a": object()})]
     },
@@ -64,3 +74,25 @@ def test_limits_of_a_task_are_written_as_those_of_a_run(tmp_path):
     assert (changed.tokens, changed.cost_microusd) == (None, 2_500_000)
     with pytest.raises(UnknownName, match="tool:measure"):
         lab.create(task, limits={"measure": 2})
+
+
+@pytest.mark.parametrize(
+    ("dimension", "limit"),
+    [("tokns", 5), ("tool_calls", 0), ("tool_calls", -1), ("tool_calls", "x"), ("tool_calls", 1.5), ("tokens", None)],
+)
+def test_a_new_limit_that_makes_no_sense_does_not_reach_the_log(tmp_path, dimension, limit):
+    session = Lab(tmp_path / "lab").create(tasks.task("write"))
+    before = session.events()
+    with pytest.raises((UnknownName, BadDefinition), match="tokens|whole number"):
+        session.extend(dimension, limit)
+    assert session.events() == before
+    session.extend("cost", 7)
+    assert session.state.budget.limits["cost_microusd"] == 7
+
+
+def test_the_guard_says_what_it_can_look_at(tmp_path):
+    session = Lab(tmp_path / "lab").create(tasks.task("write"))
+    for source in (None, 5, session.id, [1, 2], {}):
+        with pytest.raises(BadDefinition, match="session"):
+            al.guard_findings(source)
+    assert al.guard_findings(session) == al.guard_findings(iter(session.events())) == []
