@@ -77,7 +77,7 @@ class Column:
         return {
             "run": made("▶ run", "run", slow, go, "start it, or go on", "al-go"),
             "step": made("⇥ step", "step", slow, one_step, "exactly one command: the one shown as next"),
-            "pause": made("‖ pause", "pause", quick, pause, "rest at the next safe point"),
+            "pause": made("‖ pause", "pause", quick, self._pause, "rest at the next safe point"),
             "wake": made("☼ wake", "wake", slow, go, "a new harness takes it up after its cursor"),
             "checkpoint": made("▣ checkpoint", "checkpoint", quick, checkpoint, "write one before the next command"),
             "kill harness": made(
@@ -92,6 +92,11 @@ class Column:
                 "al-strike",
             ),
         }
+
+    def _pause(self, session: Session) -> str:
+        """What was pressed before the pause and has not begun would undo it: that is taken back first."""
+        self._slow.withdraw("taken back: a pause was asked before it began")
+        return pause(session)
 
     def _open(self, name: str, on: bool) -> None:
         self.sections[name].layout.display = "" if on else "none"

@@ -6,6 +6,7 @@ keeps waiting what must not wait (a pause, a kill).
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import threading
@@ -38,6 +39,19 @@ class Deeds:
                 self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
                 self._thread.start()
         self._queue.put((work, said))
+
+    def withdraw(self, why: str) -> int:
+        """Take back the commands that have not begun, each told ``why``; how many. The one in progress goes on."""
+        waiting = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                waiting.append(self._queue.get_nowait())
+        for item in waiting:
+            if item is None:
+                self._queue.put(None)
+            else:
+                item[1](None, why)
+        return sum(item is not None for item in waiting)
 
     def close(self) -> None:
         """No further commands; the one in progress is finished."""
