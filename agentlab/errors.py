@@ -6,7 +6,7 @@ Every message says what happened, where, and what to do next::
     ├── UserError                  something the caller can correct; shown as one line, no traceback
     │   ├── UnknownName            a task, tool, model, session or option that does not exist (names near matches)
     │   ├── BadLab                 the lab folder is a file, read-only, full or not a lab
-    │   ├── BadSessionId           an empty session id, or one longer than a file name can carry
+    │   ├── BadSessionId           a session id that is empty, reads as a path, or is longer than a file name can carry
     │   ├── BadDefinition          a task, tool, step or policy that can not be run as declared
     │   ├── NotPortable            a callable that can not travel to another process
     │   ├── NotTrusted             pickled code of another owner; needs ``trust``

@@ -131,6 +131,11 @@ def check_id(session_id: Any) -> None:
         raise BadSessionId(f"a session id is a text, not {session_id!r}")
     if "\0" in session_id or not _encodable(session_id):
         raise BadSessionId(f"session id {session_id[:40]!r} can not be given to a process: leave out what is no text")
+    if "/" in session_id or "\\" in session_id or session_id.strip(". ") == "" != session_id:
+        # The log would keep it safely; but whoever reads it somewhere takes it for a path.
+        raise BadSessionId(
+            f"session id {session_id[:40]!r} reads as a path: use words, digits, dots and dashes instead"
+        )
 
 
 def _encodable(text: str) -> bool:

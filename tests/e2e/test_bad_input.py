@@ -114,7 +114,7 @@ def test_a_model_that_does_not_exist_is_refused_before_a_wake_writes_anything(la
 # --- session ids -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["../../outside", "..", ".", "a/b", "-x", "Ärger mit Ümläuten 東京", "a=b", "x" * 120])
+@pytest.mark.parametrize("name", ["..x", "-x", "Ärger mit Ümläuten 東京", "a=b", "x" * 120])
 def test_a_strange_session_id_stays_inside_the_lab_and_works(lab, name):
     around = set(lab.path.parent.iterdir())
     session = lab.run(tasks.task("measure"), session_id=name, timeout_s=30)
@@ -127,7 +127,9 @@ def test_a_strange_session_id_stays_inside_the_lab_and_works(lab, name):
 
 
 @pytest.mark.parametrize(
-    "name", ["", "x" * 300, "ü" * 200, "a\0b", "half \ud800"], ids=["empty", "long", "wide", "nul", "half"]
+    "name",
+    ["", "x" * 300, "ü" * 200, "a\0b", "half \ud800", "../../outside", "..", ".", "a/b", "a\\b", "/tmp/x"],
+    ids=["empty", "long", "wide", "nul", "half", "outside", "above", "here", "slash", "backslash", "absolute"],
 )
 def test_a_session_id_that_can_not_be_used(lab, name):
     message = refused(BadSessionId, lambda: lab.create(tasks.task("measure"), session_id=name), "session id")
