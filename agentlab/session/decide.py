@@ -227,6 +227,12 @@ def _step(state: State, run: Run) -> c.Command | None:
     if not plan.steps or plan.finished:
         return None
     if not plan.started:
+        empty = spending.step_forbidden(state)
+        if empty:
+            return _out_of_budget(state, run, empty)
+        drawing = spending.draw(state, {"steps": 1}) if "steps" in state.budget.allotted else None
+        if drawing is not None:
+            return drawing
         following = plan.steps[plan.current]
         return c.StartStep(plan.current + 1, following.id, following.kind, following.title)
     step = plan.steps[plan.current - 1]

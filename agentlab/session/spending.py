@@ -113,6 +113,17 @@ def forbidden(state: State, amounts: Mapping[str, int]) -> str:
     return found or ""
 
 
+def step_forbidden(state: State) -> str:
+    """What forbids beginning the next step of the plan: the limit of steps, nothing else; empty when nothing does."""
+    plan, spent = state.plan, state.budget
+    if "steps" in spent.allotted and spent.refused:
+        return f"the lab's pool: {spent.refused}"
+    last = plan.current + 1 >= len(plan.steps)
+    if "steps" in spent.limits and budget.forbids(spent, "steps", {"steps": 1}, finishing=last):
+        return "steps"
+    return ""
+
+
 def request_forbidden(state: State, definition: Definition, amounts: Mapping[str, int]) -> str:
     """The same for a model call: under a limit of money its price must be known."""
     money = "cost_microusd" in state.budget.limits or "cost_microusd" in state.budget.allotted

@@ -222,3 +222,17 @@ def test_time_is_estimated_from_how_long_things_took():
     assert state.control.reason == "budget"
     assert 6000 <= state.budget.used["active_ms"] < 7000, "three answers of two seconds, and no fourth"
     assert state.budget.used["model_calls"] == 3
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2, 3])
+def test_a_limit_of_steps_is_kept_to_the_step(limit):
+    made = world(Outside())
+    made.accept(task(limits=Limits(steps=limit)), "s")
+    why = made.run("s")
+    state = load(made.store.open("s"), made.store.blobs).state
+    assert len(task().steps) == 3
+    assert state.budget.used.get("steps", 0) == state.plan.completed == limit
+    if limit == 3:
+        assert why == "ended"
+    else:
+        assert (why, state.control.reason) == ("paused", "budget")
