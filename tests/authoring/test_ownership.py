@@ -51,7 +51,7 @@ def test_processes_that_race_to_make_the_key_agree(state_folder: Path, tmp_path:
     for racer in racers:
         assert racer.stdout is not None and racer.stdout.readline() == "ready\n"
     go.touch()
-    said = {racer.communicate(timeout=30)[0] for racer in racers}
+    said = {racer.communicate(timeout=120)[0] for racer in racers}
     assert said == {sign(b"dump") + "\n"}
     assert os.listdir(state_folder) == ["owner.key"]
 

@@ -22,7 +22,7 @@ def environment():
     return {**os.environ, "PYTHONPATH": ROOT, "PYTHONUNBUFFERED": "1"}
 
 
-def agentlab(*words, timeout=60):
+def agentlab(*words, timeout=120):
     argv = [sys.executable, "-m", "agentlab", *map(str, words)]
     return subprocess.run(argv, capture_output=True, text=True, env=environment(), timeout=timeout)
 
@@ -179,7 +179,7 @@ def test_an_interrupted_run_pauses_and_a_wake_completes_it(tmp_path):
                 if "step_completed" in line:
                     break
             os.killpg(run.pid, signal.SIGINT)  # as a terminal does: everyone in the foreground gets it
-            rest, errors = run.communicate(timeout=40)
+            rest, errors = run.communicate(timeout=120)
         assert run.returncode == 0 and errors == "", errors
         last = (said + rest.splitlines())[-1]
         assert "may: paused" in last, last

@@ -23,7 +23,7 @@ def receiver(tmp_path):
 def until():
     """Poll a condition until it holds, with a deadline."""
 
-    def wait(condition: Callable[[], object], seconds: float = 30.0, what: str = "") -> object:
+    def wait(condition: Callable[[], object], seconds: float = 60.0, what: str = "") -> object:
         deadline = time.monotonic() + seconds
         while True:
             value = condition()

@@ -52,7 +52,7 @@ def judge(session, server, lab):
 def test_a_session_completes_and_its_usage_is_recorded(lab, receiver, server):
     prices = {"claude-test": {"input": 3.0, "output": 15.0, "cache_read": 0.3, "cache_write": 3.75}}
     task = claude(server, "measure", "write", "send", budget={"prices": prices})
-    session = lab.run(task, params={"receiver_url": receiver.url}, timeout_s=40)
+    session = lab.run(task, params={"receiver_url": receiver.url}, timeout_s=120)
     asked = judge(session, server, lab)
     assert len(receiver.ledger()) == 1
     answers = of_type(session, "model_response")
@@ -74,7 +74,7 @@ def test_a_session_completes_and_its_usage_is_recorded(lab, receiver, server):
 
 def test_retry_after_is_respected(lab, server):
     server.add(faults.rate_limited(1.5))
-    session = lab.run(claude(server, *STEPS), timeout_s=40)
+    session = lab.run(claude(server, *STEPS), timeout_s=120)
     judge(session, server, lab)
     (error,) = of_type(session, "model_error")
     assert error.payload["kind"] == "rate_limited" and error.payload["status"] == 429
@@ -97,7 +97,7 @@ def test_failures_are_retried_within_limits_then_the_session_rests_and_a_wake_go
     for number, wrong in enumerate(ROUNDS):
         server.add(*(fault for _, fault in wrong))
         before, sent = session.state.seq, len(server.requests)
-        session.wake(timeout_s=40)
+        session.wake(timeout_s=120)
         errors = [e for e in session.replay(before + 1) if e.type == "model_error"]
         kinds = [kind for kind, _ in wrong]
         assert [e.payload["kind"] for e in errors] == kinds
@@ -108,7 +108,7 @@ def test_failures_are_retried_within_limits_then_the_session_rests_and_a_wake_go
         assert (status.status, status.reason, status.resumable) == ("paused", "model", True), number
         found = session.locate()
         assert kinds[-1] in " ".join(found.evidence) and found.error, "why it rests"
-    session.wake(timeout_s=40)
+    session.wake(timeout_s=120)
     judge(session, server, lab)
     assert session.status().crashes == 0
     at_risk = {e.payload["request_id"] for e in of_type(session, "model_error") if e.payload["at_risk"]}
@@ -118,14 +118,14 @@ def test_failures_are_retried_within_limits_then_the_session_rests_and_a_wake_go
 
 def test_a_call_of_a_tool_that_was_never_offered_becomes_an_error_that_the_model_reads(lab, server):
     server.add(faults.unknown_tool("measur"))
-    session = lab.run(claude(server, *STEPS), timeout_s=40)
+    session = lab.run(claude(server, *STEPS), timeout_s=120)
     judge(session, server, lab)
     (told,) = of_type(session, "tool_error")
     assert "did you mean measure?" in told.payload["message"]
 
 
 def test_a_crash_in_the_middle_of_a_model_call(lab, server):
-    session = lab.run(claude(server, *STEPS), crash=["harness@model.send"], timeout_s=40)
+    session = lab.run(claude(server, *STEPS), crash=["harness@model.send"], timeout_s=120)
     judge(session, server, lab)
     assert session.status().crashes == 1
     cut, *later = [e for e in of_type(session, "model_request") if e.payload["purpose"] == "act"]
@@ -161,11 +161,11 @@ def test_a_crash_between_tool_call_and_result_leaves_a_conversation_that_the_api
 def test_a_wrong_key_rests_with_advice_and_never_shows_the_key(lab, server, monkeypatch):
     wrong = "sk-ant-wrong-0123456789abcdef"
     monkeypatch.setenv("ANTHROPIC_API_KEY", wrong)
-    session = lab.run(claude(server, *STEPS), timeout_s=40)
+    session = lab.run(claude(server, *STEPS), timeout_s=120)
     (error,) = of_type(session, "model_error")
     assert error.payload["kind"] == "auth" and "check the key" in error.payload["message"]
     assert session.status().status == "paused"
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    session.wake(timeout_s=40)
+    session.wake(timeout_s=120)
     assert session.status().status == "completed"
     assert files_with(lab.path, wrong) == [] and files_with(lab.path, KEY) == []

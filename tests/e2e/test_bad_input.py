@@ -245,7 +245,7 @@ def test_a_disk_that_fills_up_while_a_session_runs_loses_nothing(small_disk, tmp
         session.verify()
 
         (small_disk / "filler").unlink()
-        session.wake(timeout_s=40)
+        session.wake(timeout_s=120)
         assert session.status().status == "completed", session.locate()
         session.verify()
         assert session.read_file("report.txt") == b"hello\n"
@@ -278,7 +278,7 @@ def test_a_validator_of_a_step_that_raises_is_told_to_the_model_and_ends_in_a_pa
         model=tasks.says_why_not,
         limits={"rounds_per_step": 4},
     )
-    session = lab.run(task, timeout_s=40)
+    session = lab.run(task, timeout_s=120)
     status = session.status()
     assert (status.status, status.reason, status.resumable) == ("paused", "rounds", True)
     assert "ValueError: this validator is broken" in told(session)
@@ -289,7 +289,7 @@ def test_a_validator_of_a_step_that_raises_is_told_to_the_model_and_ends_in_a_pa
 
 def test_a_validator_of_the_task_that_raises_ends_in_a_failure_with_its_reason(lab):
     task = tasks.task("measure", validator=tasks.raising_validator, limits={"attempts": 2})
-    session = lab.run(task, timeout_s=40)
+    session = lab.run(task, timeout_s=120)
     assert session.status().status == "failed"
     assert "ValueError: this validator is broken" in session.result["result"]["reason"]
     assert [e.payload["attempt"] for e in session.events() if e.type == "attempt_started"] == [1, 2]
@@ -298,7 +298,7 @@ def test_a_validator_of_the_task_that_raises_ends_in_a_failure_with_its_reason(l
 
 def test_an_effect_that_surely_never_began_is_an_error_and_leaves_no_doubt(lab):
     """The receiver that the task needs was not named: nothing can have happened, and nobody is asked whether it did."""
-    session = lab.run("sales_report", params={"receiver_url": ""}, limits={"rounds_per_step": 4}, timeout_s=40)
+    session = lab.run("sales_report", params={"receiver_url": ""}, limits={"rounds_per_step": 4}, timeout_s=120)
     assert session.status().status == "paused" and session.state.plan.current == 5
     errors = [e for e in session.events() if e.type == "tool_error"]
     assert errors and all(e.tool_name == "notify" and "receiver_url" in e.payload["message"] for e in errors)
@@ -316,14 +316,14 @@ def test_a_model_that_needs_a_key_and_has_none(lab, monkeypatch, tmp_path):
     monkeypatch.setenv("ANTHROPIC_CONFIG_DIR", str(tmp_path / "no-profiles"))
     key = "sk-ant-late-0123456789abcdef"
     with MessagesServer(ScriptedModel(tasks.by_step), key=key) as server:
-        session = lab.run(tasks.task("measure", model="claude-test", base_url=server.url), timeout_s=40)
+        session = lab.run(tasks.task("measure", model="claude-test", base_url=server.url), timeout_s=120)
         status = session.status()
         assert (status.status, status.reason, status.resumable) == ("paused", "model", True)
         found = session.locate()
         assert "ANTHROPIC_API_KEY" in found.error and "ANTHROPIC_API_KEY" in " ".join(found.evidence)
         assert not server.requests and not session.state.budget.at_risk, "nothing was sent, nothing can be spent"
         monkeypatch.setenv("ANTHROPIC_API_KEY", key)
-        session.wake(timeout_s=40)
+        session.wake(timeout_s=120)
         assert session.status().status == "completed" and session.status().crashes == 0
     session.verify()
     assert files_with(lab.path, key) == []

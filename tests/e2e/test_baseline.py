@@ -69,7 +69,7 @@ def test_a_tool_whose_source_changed_pauses_the_next_wake_until_it_is_allowed(tm
         """
     )
     (tmp_path / "run.py").write_text(script)
-    subprocess.run([sys.executable, str(tmp_path / "run.py")], capture_output=True, timeout=60)
+    subprocess.run([sys.executable, str(tmp_path / "run.py")], capture_output=True, timeout=120)
     module.write_text("def greet(name: str) -> str:\n    return 'good morning ' + name\n")
     with Lab(tmp_path / "lab") as lab:
         session = lab.session("greeting-1")

@@ -68,7 +68,7 @@ def test_an_extension_that_somebody_else_overtakes_is_made_anew(lab, monkeypatch
 
 
 def test_a_killed_harness_leaves_its_reservation_at_risk_until_it_is_known(lab):
-    session = lab.run(tasks.task("measure"), limits={"tokens": 100_000}, crash=["harness@model.reply"], timeout_s=40)
+    session = lab.run(tasks.task("measure"), limits={"tokens": 100_000}, crash=["harness@model.reply"], timeout_s=120)
     assert session.status().status == "completed"
     report = session.budget()
     (request,) = session.state.budget.at_risk

@@ -137,7 +137,7 @@ def let_the_older_one_go_on(older):
 @pytest.mark.parametrize("adapter", KEYED)
 def test_two_harnesses_at_once_give_one_effect_where_the_outside_honours_keys(lab, outside, until, adapter):
     made, session, older, argv, env = two_at_once(lab, outside, until, adapter, "both")
-    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert session.status().status == "completed" and made.count() == 1
     let_the_older_one_go_on(older)
@@ -150,7 +150,7 @@ def test_two_harnesses_at_once_give_one_effect_where_the_outside_honours_keys(la
 @pytest.mark.parametrize("adapter", UNKEYED)
 def test_two_harnesses_at_once_are_in_doubt_where_the_outside_honours_none(lab, outside, until, adapter):
     made, session, older, argv, env = two_at_once(lab, outside, until, adapter, "both")
-    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     assert session.status().status == "waiting" and made.count() == 0
     (effect,) = session.effects()

@@ -50,7 +50,7 @@ def done(tmp_path_factory, outside):
     """A session that has written, sent and ended; forks of it leave it as it is."""
     with al.Lab(tmp_path_factory.mktemp("forks") / "lab") as lab:
         task = tasks.task("measure", "write", "send")
-        session = lab.run(task, params={"receiver_url": outside.url}, policy="steps=1", timeout_s=40)
+        session = lab.run(task, params={"receiver_url": outside.url}, policy="steps=1", timeout_s=120)
         assert session.status().status == "completed"
         before = session.events()
         yield session
@@ -63,7 +63,7 @@ def sent(outside):
 
 
 def run(fork, status="completed"):
-    fork.wake(timeout_s=40)
+    fork.wake(timeout_s=120)
     assert fork.status().status == status, fork.locate()
     fork.verify()
     assert fold_all(State(hash=GENESIS), fork.log.replay()) == fork.state
@@ -195,7 +195,7 @@ def test_what_can_not_be_forked_is_said(done, monkeypatch, tmp_path):
 
 
 def test_a_difference_names_the_event_the_calls_the_cost_and_the_outcome(lab, receiver, capsys):
-    session = lab.run(tasks.task("measure", "send"), params={"receiver_url": receiver.url}, timeout_s=40)
+    session = lab.run(tasks.task("measure", "send"), params={"receiver_url": receiver.url}, timeout_s=120)
     at = seq_of(session, "step_started", step_id="send")
     lab_option = ["--lab", str(lab.path)]
     assert main(["fork", session.id, "--at", str(at), "--id", "mine", *lab_option, "--json"]) == 0

@@ -62,7 +62,7 @@ def test_a_pause_now_cuts_the_command_in_progress_and_loses_nothing(lab, gate, u
     assert session.wait(20).status == "paused"
     assert time.monotonic() - before < 10, "it did not wait for the tool"
     gate.touch()
-    assert session.wake(timeout_s=40).status().status == "completed"
+    assert session.wake(timeout_s=120).status().status == "completed"
     session.verify()
     answers = Counter(e.call_id for e in of_type(session, "tool_result", "tool_error"))
     assert set(answers.values()) == {1} and len(answers) == 2
@@ -139,7 +139,7 @@ def test_an_input_that_lands_while_a_checkpoint_is_written_does_not_spoil_it(lab
     with Lab(lab.path) as another:
         loaded = another.session(session.id)
         assert loaded.status() == session.status()
-    assert session.wake(timeout_s=40).status().status == "completed"
+    assert session.wake(timeout_s=120).status().status == "completed"
     assert not of_type(session, "checkpoint_skipped")
 
 
@@ -151,7 +151,7 @@ def test_a_wake_under_another_model_is_told_as_a_change_of_the_baseline(lab, gat
     gate.touch()
     session.wait(30)
     other = "scripted:tests.e2e.tasks:skips_after_errors"
-    session.wake(model=other, timeout_s=40)
+    session.wake(model=other, timeout_s=120)
     changed = of_type(session, "baseline_changed")
     assert len(changed) == 1 and "model" in changed[0].payload["fields"]
     assert changed[0].payload["before"]["model"] != other == changed[0].payload["after"]["model"]

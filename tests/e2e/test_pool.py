@@ -36,7 +36,7 @@ def test_two_owners_two_sessions_one_pool_and_a_kill(tmp_path, until):
         steps = short.state.plan.completed
         lab.pool.extend(calls=1)
         until(lambda: not short.state.process or short.status().status == "paused", what="its harness has left")
-        assert short.wake(timeout_s=40).status().status == "completed"
+        assert short.wake(timeout_s=120).status().status == "completed"
         assert [e.type for e in short.events()].count("step_completed") == 2 and steps == 1
         row = lab.pool().row("tool_calls")
         assert (row.used, row.set_aside, row.left, row.limit) == (4, 0, 0, 4)

@@ -90,7 +90,7 @@ def test_an_owner_killed_takes_all_along_and_another_owner_completes(an_owner, p
     with Lab(place) as lab:
         session = lab.session("small-1")
         assert session.status().status == "crashed" and session.locate().condition == "harness_dead"
-        session.wake(timeout_s=40)
+        session.wake(timeout_s=120)
         events = judged(session)
     assert session.status().crashes == 1
     assert tool != "GATED" or any(e.type == "sandbox_lost" for e in events)
@@ -108,9 +108,9 @@ def test_a_keeper_killed_ends_its_harness_and_a_wake_goes_on_under_the_next(plac
         harness = dict(session.state.process)
         process.send_signal(keeper.record, signal.SIGKILL)
         until(lambda: process.liveness(harness) == "dead", 10, "the harness ends with its keeper")
-        until(lambda: session.status().status == "crashed", 10)
+        until(lambda: session.status().status == "crashed")
         gate.touch()
-        session.wake(timeout_s=40)
+        session.wake(timeout_s=120)
         judged(session)
         (after,) = [one for one in ps.owned(place) if one.kind == "keeper" and one.alive == "alive"]
         assert after.pid != keeper.pid
@@ -129,7 +129,7 @@ def test_deaths_in_a_row_without_work_end_in_a_pause_and_a_later_wake_works(plac
         assert (status.status, status.reason, status.resumable) == ("paused", "crash_loop", True)
         found = session.locate()
         assert found.condition == "paused" and "crash_loop" in " ".join(found.evidence)
-        session.wake(timeout_s=40)
+        session.wake(timeout_s=120)
         events = judged(session)
     struck = [e.payload["fault"] for e in events if e.type == "fault_injected"]
     assert struck == [fault.id for fault in faults]
@@ -144,7 +144,7 @@ def test_a_second_owner_is_refused_until_it_takes_over(an_owner, place):
             session.wake(timeout_s=10)
         assert session.state.seq == before, "nothing is written by the one who was refused"
         gate.touch()
-        session.wake(takeover=True, timeout_s=40)
+        session.wake(takeover=True, timeout_s=120)
         assert process.start_time(pid) is None, "the other harness is dead before anything is done"
         events = judged(session)
         assert [e.payload["reason"] for e in events if e.type == "harness_woken"] == ["start", "takeover"]
@@ -159,14 +159,14 @@ def test_a_harness_that_was_stopped_and_goes_on_later_is_fenced(place, tmp_path,
         until(lambda: session.state.process and process.stopped(session.state.process["pid"]), what="it is stopped")
         zombie = dict(session.state.process)
         argv = [sys.executable, "-m", "agentlab.harness.child", "--lab", place, "--session", session.id, "--takeover"]
-        other = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=40)
+        other = subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=120)
         assert other.returncode == 0, other.stderr
         complete = judged(session)
         assert len(receiver.ledger()) == 1
 
         assert process.liveness(zombie) == "alive"
         os.kill(zombie["pid"], signal.SIGCONT)
-        left = lab.supervisor.wait_exit(session.id, 20)
+        left = lab.supervisor.wait_exit(session.id, 60)
         assert left.code == EXIT_FENCED and left.done == "fenced", "it saw that another one owns the session"
         assert len(receiver.ledger()) == 1, "its late effect does not happen"
         assert [e.hash for e in session.events()] == [e.hash for e in complete], "its append was refused"

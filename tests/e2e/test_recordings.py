@@ -45,7 +45,7 @@ def lab(tmp_path_factory):
 def recorded(lab, server):
     """A session on a claude-… model; every test but those that fall through asks no model any more."""
     task = tasks.task("measure", "write", model="claude-test", base_url=server.url)
-    session = lab.run(task, session_id="original", policy="steps=1", timeout_s=40)
+    session = lab.run(task, session_id="original", policy="steps=1", timeout_s=120)
     assert session.status().status == "completed", session.locate()
     return session
 
@@ -53,7 +53,7 @@ def recorded(lab, server):
 def test_a_session_is_replayed_by_name_without_its_model(recorded, lab, server):
     asked = len(server.requests)
     task = tasks.task("measure", "write")
-    again = lab.run(task, model="recorded:original", policy="never", timeout_s=40)
+    again = lab.run(task, model="recorded:original", policy="never", timeout_s=120)
     assert again.status().status == "completed", again.locate()
     assert answers(again) == answers(recorded)
     assert {e.model for e in of_type(again, "model_response")} == {"claude-test"}
@@ -83,21 +83,23 @@ def test_a_file_travels_and_answers_in_another_lab(recorded, lab, server, tmp_pa
         assert whole.status().crashes == 1
         [stuck] = of_type(whole, "model_error")
         assert 'asked "statement"' in stuck.payload["message"], "what a recovery asks was not recorded"
-        calm = other.run(tasks.task("measure", "write", strategy="nothing"), model=whole.definition.model, timeout_s=40)
+        calm = other.run(
+            tasks.task("measure", "write", strategy="nothing"), model=whole.definition.model, timeout_s=120
+        )
         assert calm.status().status == "completed" and answers(calm) == answers(recorded)
 
 
 def test_a_question_that_differs_is_shown_and_may_fall_through(recorded, lab, server):
     task = tasks.task("measure", "write", goal="Write two lines.", base_url=server.url)
-    session = lab.run(task, model="recorded:original", timeout_s=40)
+    session = lab.run(task, model="recorded:original", timeout_s=120)
     assert session.status().reason == "model"
     message = of_type(session, "model_error")[0].payload["message"]
     assert "Write two lines" in message and "Write one line" in message and "was not recorded" in message
     before = len(server.requests)
-    live = lab.run(task, model="recorded:original?live=claude-test", timeout_s=40)
+    live = lab.run(task, model="recorded:original?live=claude-test", timeout_s=120)
     assert live.status().status == "completed", live.locate()
     assert len(server.requests) > before, "the live model was asked"
-    session.wake(model="recorded:original?live=claude-test", timeout_s=40)
+    session.wake(model="recorded:original?live=claude-test", timeout_s=120)
     assert session.status().status == "completed", "also a session that rests goes on like that"
 
 
@@ -105,7 +107,7 @@ def test_a_fork_replays_what_its_parent_answered_later(recorded, lab, server):
     before = len(server.requests)
     at = next(e.seq for e in recorded.events() if e.type == "step_completed")
     fork = recorded.fork(at, model="recorded:original")
-    fork.wake(timeout_s=40)
+    fork.wake(timeout_s=120)
     assert fork.status().status == "completed", fork.locate()
     assert answers(fork) == answers(recorded) and len(server.requests) == before
     file = lab.path / "fork.jsonl"

@@ -43,7 +43,7 @@ def test_a_killed_session_goes_back_and_comes_to_the_same_end(resting, receiver,
     assert there.state.plan.completed == 1 and there.seq == first.seq
     assert f"at event {there.seq} of" in str(there)
     (tmp_path / "gate").touch()
-    session.wake(timeout_s=40)
+    session.wake(timeout_s=120)
     assert session.status().status == "completed", session.locate()
     session.verify()
     assert len(receiver.ledger()) == 1, "what was sent is not sent again"

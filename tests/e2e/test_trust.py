@@ -126,7 +126,7 @@ def test_a_foreign_session_is_refused_until_somebody_trusts_it(foreign):
         assert {k: v for k, v in contents(place).items() if k in before} == before
         assert lab.session("fresh").status().status == "new"
 
-        lab.session("fresh").wake(trust=True, timeout_s=40)
+        lab.session("fresh").wake(trust=True, timeout_s=120)
         assert lab.session("fresh").status().status == "completed"
         assert {path.suffix for path in marks(mark)} == {".unpickled", ".called", ".asked", ".validated"}
 

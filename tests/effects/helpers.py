@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-DEADLINE_S = 10.0
+DEADLINE_S = 60.0
 
 
 def until(condition: Callable[[], object], what: str) -> None:

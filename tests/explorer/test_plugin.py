@@ -24,7 +24,7 @@ def test_it_is_an_entry_point():
 
 def test_it_loads_no_library():
     code = f"import sys, agentlab.pytest_plugin; print([m for m in {HEAVY!r} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "[]", done.stdout + done.stderr
 
 
@@ -44,6 +44,6 @@ def test_a_run_that_has_nothing_to_do_with_us_stays_as_it_is(tmp_path):
         "--rootdir",
         ".",
     ]
-    done = subprocess.run([*argv, "test_theirs.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*argv, "test_theirs.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert "1 passed" in done.stdout, done.stdout + done.stderr
     assert "warning" not in done.stdout

@@ -175,7 +175,7 @@ def test_file_size_limit_of_the_process(tmp_path: Path) -> None:
     ParquetStore(tmp_path).create("s")
     tests = Path(__file__).parent.parent
     argv = [sys.executable, "-c", LIMITED, str(tmp_path)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, env=environment(tests))
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, env=environment(tests))
     assert done.returncode == 0, done.stderr
     assert "ulimit -f" in done.stdout
     assert not leftovers(tmp_path)

@@ -48,7 +48,7 @@ def test_killed_at_every_boundary(tmp_path: Path) -> None:
     """Whatever a kill left: nothing is lost or seen twice, the next seal finishes, and the log can go on."""
     written = ended(tmp_path / "whole")
     with sealer("killed", str(tmp_path), "seal", *POINTS) as process:
-        out, _ = process.communicate(timeout=50)
+        out, _ = process.communicate(timeout=120)
     assert process.returncode == 0
     cases = [json.loads(line) for line in out.splitlines()]
     hit = {(case["point"], case["when"]) for case in cases if case["killed"]}
@@ -77,7 +77,7 @@ def test_a_writer_that_was_stopped_loses(tmp_path: Path) -> None:
         write(other, "three")
         assert other.seal() == 3
         os.kill(writer.pid, signal.SIGCONT)
-        out, _ = writer.communicate(timeout=30)
+        out, _ = writer.communicate(timeout=120)
     assert out.strip() == "conflict at 2"
     for log in (other, ParquetStore(tmp_path).open("s")):
         assert [event.payload["text"] for event in log.replay()] == ["one", "two", "three"]

@@ -350,7 +350,7 @@ def test_what_an_append_imports(tmp_path: Path) -> None:
     pure = pure.replace("import GENESIS, Head", "import GENESIS, Draft, Head, seal")
     env = environment(Path(__file__).parent.parent)
     argv = [sys.executable, "-c", pure, str(tmp_path)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=30, env=env)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, env=env)
     assert done.stdout.splitlines() == ["[]", "['pyarrow']"], done.stderr
 
 

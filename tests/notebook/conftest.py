@@ -105,7 +105,7 @@ class Kernel:
             if message["parent_header"].get("msg_id") != message_id:
                 continue
             if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
-                return str(self.client.get_shell_msg(timeout=10)["content"]["status"]), seen
+                return str(self.client.get_shell_msg(timeout=60)["content"]["status"]), seen
             if message["msg_type"] not in ("status", "execute_input"):
                 seen.append((time.monotonic(), message))
         raise TimeoutError(f"the cell is not done within {timeout} s")
@@ -159,7 +159,7 @@ def processes_of(folder: Path) -> list[str]:
     return found
 
 
-def until(condition: Any, seconds: float = 20.0) -> Any:
+def until(condition: Any, seconds: float = 60.0) -> Any:
     """Poll until a condition holds."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):

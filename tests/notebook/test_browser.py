@@ -73,7 +73,7 @@ def notebook(server, browser, request):
     yield open_
     for page in pages:
         page.shutdown()
-    until(lambda: not processes_of(folder), 15)
+    until(lambda: not processes_of(folder))
 
 
 def session_of(page, session_id="job-1"):
@@ -240,7 +240,7 @@ def test_the_kernel_is_restarted_in_the_middle(notebook):
     session = session_of(page)
     in_a_tool(page, session, after=2)
     page.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
-    until(lambda: session.status().status == "crashed", 20)
+    until(lambda: session.status().status == "crashed")
     page.await_kernel()
     page.run_cell(0)
     page.run_cell(2)

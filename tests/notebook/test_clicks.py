@@ -96,7 +96,7 @@ class Clicking:
             content = message["content"]
             text += str(content.get("text", "")) + str(content.get("evalue", ""))
             if message["msg_type"] == "status" and content["execution_state"] == "idle":
-                while (reply := self.client.get_shell_msg(timeout=10))["parent_header"].get("msg_id") != message_id:
+                while (reply := self.client.get_shell_msg(timeout=60))["parent_header"].get("msg_id") != message_id:
                     pass
                 return str(reply["content"]["status"]), text
         raise TimeoutError(f"the cell is not done within {timeout} s")
@@ -132,7 +132,7 @@ def kernel(request, tmp_path):
     )
     yield kernel
     kernel.close()
-    until(lambda: not processes_of(tmp_path), 15)
+    until(lambda: not processes_of(tmp_path))
 
 
 @pytest.mark.timeout(120)

@@ -98,7 +98,7 @@ def test_sigkill_of_the_kernel_leaves_nothing_and_a_new_kernel_wakes(kernels, tm
     started(session)
     assert len(processes_of(tmp_path)) >= 3  # keeper, harness, sandbox
     kernel.kill()
-    until(lambda: not processes_of(tmp_path), 10)
+    until(lambda: not processes_of(tmp_path))
     new = kernels()
     assert "naps-1: crashed" in new.run("%agent")
     assert "naps-1: completed" in new.run("%agent wake")

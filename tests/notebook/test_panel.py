@@ -498,7 +498,7 @@ def test_live_leaves_a_record_below_the_widgets(naps, monkeypatch):
     try:
         assert shown[0] is panel.widget and "stays in the saved notebook" in shown[1]["text/html"]
         press(panel.columns[0], "run")
-        until(lambda: "completed" in shown[-1]["text/plain"], 30)
+        until(lambda: "completed" in shown[-1]["text/plain"])
         assert "data:image/png;base64," in shown[-1]["text/html"]
         assert not re.search(r"<(style|script|svg|iframe)", shown[-1]["text/html"])
     finally:

@@ -18,7 +18,7 @@ from agentlab.sandbox import DirectSpawner, LocalSandbox, LocalSandboxes, proces
 LIMITS = Resources(timeout_s=30.0)
 
 
-def until(what: Callable[[], object], limit_s: float = 15.0) -> None:
+def until(what: Callable[[], object], limit_s: float = 60.0) -> None:
     """Poll until ``what()`` holds."""
     deadline = time.monotonic() + limit_s
     while not what():

@@ -217,7 +217,7 @@ def test_restore_kills_what_runs(local: LocalSandboxes, sandbox: LocalSandbox, l
 def test_nobody_confirms(lab: Path, spawner: DirectSpawner) -> None:
     local = LocalSandboxes(lab, lab / "blobs", spawner, SystemClock(), confirm_within_s=0.3)
     forgotten = local.provision("s", 1, LIMITS)
-    until(lambda: process.liveness(forgotten.record) == "dead", 5)
+    until(lambda: process.liveness(forgotten.record) == "dead")
     assert not os.path.exists(forgotten.record["address"])
     with pytest.raises(SandboxGone):
         forgotten.confirm()
@@ -246,7 +246,7 @@ def test_the_owner_dies(lab: Path, how: str) -> None:
         stdin = spawner._children[0][0].stdin
         assert stdin is not None
         stdin.close()
-    until(lambda: process.liveness(sandbox.record) == "dead", 5)
+    until(lambda: process.liveness(sandbox.record) == "dead")
     until(lambda: of_lab(lab) == [])
     assert not os.path.exists(sandbox.record["address"])
     assert home(lab, sandbox).exists(), "its folder goes with whoever provisions next"
@@ -260,7 +260,7 @@ def test_an_owner_that_is_another_process_by_now(lab: Path, spawner: DirectSpawn
     stale = {**process.identify(), "start_time": "1"}
     local = LocalSandboxes(lab, lab / "blobs", spawner, SystemClock(), owner=stale, grace_s=0.1)
     sandbox = local.provision("s", 1, LIMITS)
-    until(lambda: process.liveness(sandbox.record) == "dead", 5)
+    until(lambda: process.liveness(sandbox.record) == "dead")
 
 
 def test_no_kill_by_a_record_that_does_not_match(local: LocalSandboxes, sandbox: LocalSandbox, lab: Path) -> None:

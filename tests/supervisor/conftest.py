@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -22,7 +23,7 @@ ROOT = str(Path(agentlab.__file__).parent.parent)
 T = TypeVar("T")
 
 
-def until(look: Callable[[], T], what: str, timeout_s: float = 15.0) -> T:
+def until(look: Callable[[], T], what: str, timeout_s: float = 60.0) -> T:
     """The first true value of ``look``, polled; fails after ``timeout_s`` seconds."""
     deadline = time.monotonic() + timeout_s
     while not (value := look()):
@@ -36,6 +37,16 @@ def processes(mark: str) -> dict[int, str]:
     out = subprocess.run(["ps", "-axww", "-o", "pid=,command="], capture_output=True, text=True, check=True).stdout
     found = {int(line.split()[0]): line for line in out.splitlines() if mark in line}
     return {pid: line for pid, line in found.items() if pid != os.getpid()}
+
+
+def os_sessions(mark: str, code: str = "") -> set[int]:
+    """Operating-system sessions of the processes whose command line holds ``mark`` and ``code``; one may end meanwhile."""
+    found = set()
+    for pid, line in processes(mark).items():
+        if code in line:
+            with contextlib.suppress(ProcessLookupError):
+                found.add(os.getsid(pid))
+    return found
 
 
 class Bench:

@@ -16,7 +16,7 @@ from agentlab import process
 from agentlab.errors import SessionBusy
 from agentlab.supervisor import Supervisor, ensure_free, owned, reap, standing, supervisor, takeover
 
-from .conftest import HERE, ROOT, Bench, processes, until
+from .conftest import HERE, ROOT, Bench, os_sessions, processes, until
 
 EVERYTHING = ["spawn:sandbox", "spawn:toolhost", "stay"]
 
@@ -72,7 +72,7 @@ def test_a_daemon_of_the_sandbox_does_not_outlive_the_keeper(bench: Bench) -> No
     owner = bench.supervisor()
     owner.start("s", bench.argv(["daemon:sandbox", "stay"]))
     bench.staying()
-    until(lambda: len({os.getsid(pid) for pid in processes(str(bench.lab))}) > 3, "the daemon has its own session")
+    until(lambda: len(os_sessions(str(bench.lab))) > 3, "the daemon has its own session")
     owner.close()
     assert processes(str(bench.lab)) == {}
 
@@ -86,7 +86,7 @@ def test_a_killed_keeper_takes_harness_and_sandbox_along_by_their_own_watch(benc
     linked = bench.lab / "linked-0"
     until(linked.exists, "the harness is up")
     os.kill(bench.recorded("keeper")["pid"], signal.SIGKILL)
-    left = owner.wait_exit("s", 10)
+    left = owner.wait_exit("s", 60)
     assert left is not None and left.keeper_lost
     bench.nothing_left()
     assert (bench.lab / "gone").read_text() in ("pid", "eof")
@@ -101,7 +101,7 @@ def test_a_new_keeper_is_started_and_strays_of_the_old_one_are_killed(bench: Ben
     bench.staying()
     strays = [bench.recorded(kind) for kind in ("harness", "sandbox", "toolhost")]
     os.kill(bench.recorded("keeper")["pid"], signal.SIGKILL)
-    assert owner.wait_exit("s", 10) is not None
+    assert owner.wait_exit("s", 60) is not None
     owner.start("t", bench.argv(["stay"], session="t"))
     assert [process.liveness(record) for record in strays] == ["dead"] * 3
     assert bench.recorded("harness") not in strays
@@ -114,7 +114,7 @@ def test_a_keeper_that_is_told_to_end_takes_everything_along(bench: Bench) -> No
     bench.staying()
     os.kill(bench.recorded("keeper")["pid"], signal.SIGTERM)
     bench.nothing_left()
-    left = owner.wait_exit("s", 10)
+    left = owner.wait_exit("s", 60)
     assert left is not None and left.signal == signal.SIGTERM
 
 
@@ -125,10 +125,10 @@ def test_close_ends_all_and_a_later_start_begins_anew(bench: Bench) -> None:
     owner.close()
     owner.close()
     assert processes(str(bench.lab)) == {}
-    left = owner.wait_exit("s", 5)
+    left = owner.wait_exit("s", 60)
     assert left is not None and left.signal == signal.SIGTERM and not left.keeper_lost
     owner.start("s", bench.argv(["done:ended"]))
-    again = owner.wait_exit("s", 20)
+    again = owner.wait_exit("s", 60)
     assert again is not None and again.done == "ended"
 
 
@@ -158,7 +158,7 @@ def test_takeover_kills_tells_the_keeper_and_leaves_no_tool_host(bench: Bench) -
     assert takeover(record, "s", bench.lab)
     assert process.liveness(record) == process.liveness(bench.spawned("toolhost")) == "dead"
     assert process.liveness(bench.spawned("sandbox")) == "alive"
-    left = owner.wait_exit("s", 10)
+    left = owner.wait_exit("s", 60)
     assert left is not None and left.taken_over and left.signal == signal.SIGKILL
     assert len(bench.told()) == 1 and [one.kind for one in owned(bench.lab)].count("harness") == 0
     assert not takeover(record, "s", bench.lab)

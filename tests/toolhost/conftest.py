@@ -17,7 +17,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 Call = Callable[..., ToolOutcome]
 
 
-def until(what: Callable[[], object], limit_s: float = 10.0) -> None:
+def until(what: Callable[[], object], limit_s: float = 60.0) -> None:
     """Poll until ``what()`` holds."""
     deadline = time.monotonic() + limit_s
     while not what():

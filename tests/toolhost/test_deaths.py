@@ -188,10 +188,10 @@ def test_a_killed_harness_takes_its_tool_host_along(tmp_path: Path) -> None:
     path = os.pathsep.join([root, HERE, os.environ.get("PYTHONPATH", "")])
     harness = subprocess.Popen(argv, cwd=root, env={**os.environ, "PYTHONPATH": path})
     try:
-        until((tmp_path / "pids").exists, 30)
+        until((tmp_path / "pids").exists)
         pids = [int(p) for p in (tmp_path / "pids").read_text().split()]
         assert all(alive(pid) for pid in pids)
     finally:
         harness.kill()
         harness.wait()
-    until(lambda: not any(alive(pid) for pid in (pids if FAMILY else pids[:2])), 1.0)
+    until(lambda: not any(alive(pid) for pid in (pids if FAMILY else pids[:2])))
