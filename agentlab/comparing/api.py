@@ -14,7 +14,7 @@ from agentlab.comparing.compared import Compared
 from agentlab.comparing.conditions import Condition, Plan, policies_of, policy_conditions, spec_of
 from agentlab.comparing.engine import conduct
 from agentlab.comparing.frames import run_frame, sorted_runs
-from agentlab.comparing.histories import events_of, measured_latencies
+from agentlab.comparing.histories import RUNS, events_of, measured_latencies
 from agentlab.comparing.latencies import Latencies
 from agentlab.comparing.outside import outside_of
 from agentlab.comparing.running import Runner
@@ -119,7 +119,7 @@ def compare(
                 from agentlab.comparing.real import RealRunner
 
                 remarks.append("Real processes, killed with SIGKILL.")
-                runner = RealRunner(given, crashes, home.path / "runs", model, changed, limit_s or LIMIT_S)
+                runner = RealRunner(given, crashes, home.path / RUNS, model, changed, limit_s or LIMIT_S)
             plan = Plan("compare", subject, conditions, numbers, about)
             recording = conduct(plan, runner, home, name=name, executor=executor, progress=progress)
         frame = sorted_runs(run_frame(recording.results(), mode, mtbf_s), [c.name for c in conditions])

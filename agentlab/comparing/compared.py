@@ -107,7 +107,10 @@ class Compared:
         base = float(s.value(s.baseline, "total_s"))
         needed = s.value(condition, "total_s", "runs_needed")
         sure = "yes" if bool(s.value(condition, "total_s", "certain")) else "no"
-        span = f"{_signed(got['difference_low'], base)} to {_signed(got['difference_high'], base)}"
+        if _missing(got["difference_low"]):
+            span = f"none from {int(got['pairs'])} pair{'s' if got['pairs'] != 1 else ''}"
+        else:
+            span = f"{_signed(got['difference_low'], base)} to {_signed(got['difference_high'], base)}"
         text = "–" if _missing(needed) else f"{int(needed):,}"
         return (condition, _signed(got["difference"], base), span, sure, text)
 
@@ -168,11 +171,12 @@ def _missing(value: Any) -> bool:
 def _cell(metric: str, mean: float, low: float, high: float) -> str:
     if metric == "cost_repeated_usd":
         return f"${mean:.4f}" if mean else "$0"
+    known = high == high  # too few runs have no interval
     if metric == "model_calls_repeated":
-        return f"{mean:.2f} ±{(high - low) / 2:.2f}"
+        return f"{mean:.2f}" + (f" ±{(high - low) / 2:.2f}" if known else "")
     if metric == "bytes_written":
         return _bytes(mean)
-    return f"{_s(mean)} ±{_s((high - low) / 2)} s"
+    return _s(mean) + (f" ±{_s((high - low) / 2)}" if known else "") + " s"
 
 
 def _s(value: float) -> str:

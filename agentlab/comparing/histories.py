@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,44 +14,68 @@ from agentlab.events import Event
 from agentlab.experiments.fit import Estimate, dispersion, fit_cost, fit_mtbf
 from agentlab.experiments.recorded import costs_of, history_of
 from agentlab.lab import Lab, Session
+from agentlab.log.store import ParquetStore
 from agentlab.query.damage import warn_of
 
-NEWEST = 20
+RUNS = "runs"
+"""Folder of a lab in which the real runs of its experiments have labs of their own."""
+NEWEST = 60
 """Sessions that latencies are measured in."""
 
 
 def measured_latencies(lab: Lab | None, task: str) -> Latencies:
-    """Latencies of the newest sessions of ``task`` in ``lab``; assumed ones where there is none."""
-    histories = [events for _, events in newest(lab, task)] if lab is not None else []
+    """Latencies of the newest sessions of ``task`` in ``lab`` and in the real runs of its experiments; assumed ones where
+    there is none."""
+    if lab is None:
+        return Latencies()
+    runs = sorted(path for path in (lab.path / RUNS).glob("run-*") if path.is_dir())
+    found = _of_task([lab.store, *map(ParquetStore, runs)], task)
+    histories = [events for _, events in _read(found, NEWEST, _rests)]
     return Latencies.of_history(histories) if histories else Latencies()
 
 
-def newest(lab: Lab, task: str, most: int = NEWEST) -> list[tuple[str, list[Event]]]:
+def newest(lab: Lab, task: str) -> list[tuple[str, list[Event]]]:
     """The newest sessions of ``task`` that came to an end, newest first, with their events."""
-    found = []
-    for session_id in lab.store.sessions():
+    return list(_read(_of_task([lab.store], task), NEWEST, _ended))
+
+
+Found = list[tuple[int, str, ParquetStore]]
+
+
+def _of_task(stores: Iterable[ParquetStore], task: str) -> Found:
+    """Sessions of a task, newest first: when they began, their id, and where they are."""
+    found: Found = []
+    for store in stores:
+        for session_id in store.sessions():
+            try:
+                first = next(iter(store.open(session_id).replay(1, 1)), None)
+            except AgentlabError:  # a damaged session hides no other
+                continue
+            given = first.payload["input"] if first is not None else {}
+            if first is not None and given.get("task") == task and "plan_digest" not in given:
+                found.append((first.ts, session_id, store))
+    return sorted(found, key=lambda one: one[:2], reverse=True)
+
+
+def _read(found: Found, most: int, wanted: Callable[[Sequence[Event]], bool]) -> Iterator[tuple[str, list[Event]]]:
+    for _, session_id, store in found:
         try:
-            log = lab.store.open(session_id)
-            first = next(iter(log.replay(1, 1)), None)
-            if (
-                first is not None
-                and first.payload["input"].get("task") == task
-                and "plan_digest" not in first.payload["input"]
-            ):
-                found.append((first.ts, session_id))
-        except AgentlabError:  # a damaged session hides no other
-            continue
-    chosen = []
-    for _, session_id in sorted(found, reverse=True):
-        try:
-            events = list(lab.store.open(session_id).replay(1))
+            events = list(store.open(session_id).replay(1))
         except AgentlabError:
             continue
-        if events[-1].type == "session_ended" or any(e.type == "session_ended" for e in events[-5:]):
-            chosen.append((session_id, events))
-        if len(chosen) == most:
-            break
-    return chosen
+        if wanted(events):
+            yield session_id, events
+            most -= 1
+        if not most:
+            return
+
+
+def _ended(events: Sequence[Event]) -> bool:
+    return any(event.type == "session_ended" for event in events[-5:])
+
+
+def _rests(events: Sequence[Event]) -> bool:
+    return _ended(events) or any(event.type in ("session_paused", "pause_requested") for event in events[-5:])
 
 
 def events_of(task: Any, lab: Lab) -> tuple[str, list[Event]]:
@@ -107,7 +132,8 @@ class Fit:
             if estimate is None:
                 return None
             names = ("value", "low", "high", "count", "confidence", "method")
-            return {n: None if getattr(estimate, n) in (float("inf"),) else getattr(estimate, n) for n in names}
+            values = {n: getattr(estimate, n) for n in names}
+            return {n: None if isinstance(v, float) and not math.isfinite(v) else v for n, v in values.items()}
 
         spread = None if self.dispersion != self.dispersion else self.dispersion
         return {

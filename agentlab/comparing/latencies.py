@@ -1,14 +1,16 @@
 """How long things take in a simulated run: measured in a lab's own history, or given.
 
-A latency is the time before an event since the one before it, by kind and what the event is about. An event right
-after a checkpoint is kept apart: what the checkpoint still had to do (its pointer) is in its time.
+A latency is the time before an event since the one before it, by kind and what the event is about. Two things are kept
+apart, as marks of the key: the first event of its kind in a process (``cold``: code is loaded, a tool host started), and
+an event right after a checkpoint (what the checkpoint still had to do, its pointer, is in its time). Gaps that a crash
+cut are not measured: that shortens a latency by about its variance over the mean time between failures.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +19,9 @@ from agentlab.events import Event
 from agentlab.events.kinds import KINDS
 
 Key = tuple[str, ...]
-"""Kind of event, what it is about, and (where it differs) what came before."""
+"""Kind of event, what it is about, and marks: :data:`COLD`, :data:`AFTER`."""
+COLD = "cold"
+AFTER = "after checkpoint"
 
 INPUTS = frozenset(name for name, kind in KINDS.items() if kind.cls == "input")
 RESTS = frozenset({"session_paused", "session_queued", "question_asked"})
@@ -60,17 +64,19 @@ class Latencies:
         return found
 
     def _look(self, key: Key) -> Sequence[float]:
-        kin = _KIN.get(key[0])
-        for tried in (key, key[:2], (key[0], ""), *(kin(key[1]) if kin else ())):
-            if tried in self.measured:
-                return self.measured[tried]
-        kind = [value for known, values in self.measured.items() if known[0] == key[0] for value in values]
-        if kind:
-            return kind[:MOST]
+        kind, about, marks = key[0], key[1], key[2:]
+        kin = _KIN.get(kind)
+        for pair in ((kind, about), (kind, ""), *(kin(about) if kin else ())):
+            alike = {known[2:]: values for known, values in self.measured.items() if known[:2] == pair}
+            if alike:
+                return _nearest(alike, marks)
+        same = [value for known, values in self.measured.items() if known[0] == kind for value in values]
+        if same:
+            return same[:MOST]
         other = self.measured.get(("",))
-        if other is not None and key[0] not in ASSUMED:
+        if other is not None and kind not in ASSUMED:
             return other
-        return (ASSUMED.get(key[0], ASSUMED[""]),)
+        return (ASSUMED.get(kind, ASSUMED[""]),)
 
     @classmethod
     def given(
@@ -123,6 +129,14 @@ class Latencies:
         return cls(dict(found), f"measured in {count} session{'s' if count != 1 else ''}")
 
 
+def _nearest(alike: Mapping[Key, Sequence[float]], marks: Key) -> Sequence[float]:
+    """Of values by their marks those with the same marks, else those that are cold or warm as well, else all."""
+    if marks in alike:
+        return alike[marks]
+    close = [values for known, values in alike.items() if (COLD in known) == (COLD in marks)]
+    return [value for values in close or alike.values() for value in values][:MOST]
+
+
 def _values(values: Any) -> Sequence[float]:
     given = tuple(values) if isinstance(values, (list, tuple)) else (values,)
     for value in given:
@@ -137,8 +151,20 @@ def about(kind: str, tool: str | None, payload: Mapping[str, Any]) -> str:
     """What tells events of one kind apart as far as their time goes."""
     if tool:
         return tool
+    if kind == "snapshot_taken":
+        return size_class(int(payload["new_bytes"]))
     word = _ABOUT.get(kind)
     return str(payload.get(word, "")) if word else ""
+
+
+def size_class(new_bytes: int) -> str:
+    """Snapshots of one power of two of new kilobytes are alike: what is packed and written is most of their time."""
+    return str(1 + (new_bytes // 1024).bit_length() if new_bytes else 0)
+
+
+def _nearest_sizes(about: str) -> tuple[Key, ...]:
+    near = sorted(range(48), key=lambda size: (abs(size - int(about or 0)), size))
+    return tuple(("snapshot_taken", str(size)) for size in near)
 
 
 _ABOUT = {
@@ -155,6 +181,7 @@ _KIN: Mapping[str, Callable[[str], tuple[Key, ...]]] = {
     "execution_rerun": lambda about: (("tool_result", about), ("tool_result", "")),
     "model_response": lambda about: (("model_response", "act"),),
     "harness_woken": lambda about: (("harness_woken", "crash"), ("harness_woken", "start")),
+    "snapshot_taken": _nearest_sizes,
 }  # fmt: skip
 """Kinds whose time says something about another's, nearest first."""
 
@@ -163,30 +190,39 @@ def gaps(events: Sequence[Event]) -> list[tuple[Key, float]]:
     """The seconds before each event, inputs and rests left out; after a crash they count from the crash."""
     found: list[tuple[Key, float]] = []
     previous, struck, before, resting = events[0].ts if events else 0, None, "", False
-    snapshots, filling = 0, 0.0
+    filling = 0.0
+    seen: set[str] = set()
     for event in events[1:]:
         if event.type in INPUTS:
             if event.type == "fault_injected" and event.payload.get("target") == "harness":
                 struck = int(event.payload.get("at_us") or event.ts)
             continue
-        crashed = event.type == "harness_woken" and event.payload["reason"] in ("crash", "takeover")
+        woken = event.type == "harness_woken"
+        crashed = woken and (struck is not None or event.payload["reason"] in ("crash", "takeover"))
         since = struck if crashed and struck is not None else previous
         seconds = max(0, event.ts - since) / 1e6
         key: Key = (event.type, about(event.type, event.tool_name, event.payload))
         if crashed:
             key = ("harness_woken", "crash")
-        if event.type == "snapshot_taken":  # the first packs the whole workspace, the next what changed
-            key, snapshots = (event.type, "next" if snapshots else "first"), snapshots + 1
-        elif event.type == "execution_rerun":  # told of when the filling is over: its time is in the first one's gap
+        if event.type == "execution_rerun":  # told of when the filling is over: its time is in the first one's gap
             again = (event.duration_ms or 0.0) / 1000
             filling, seconds = filling + seconds - again, again
         elif event.type == "sandbox_restored":
             seconds, filling = max(0.0, seconds + filling), 0.0
-        if before == "checkpoint_written":
-            key = (*key, "after checkpoint")
         if not resting and not (crashed and struck is None):
-            found.append((key, seconds))
+            found.append((marked(key, seen, before), seconds))
         previous, before = event.ts, event.type
         resting = event.type in RESTS
-        struck = None if event.type == "harness_woken" else struck
+        if woken:
+            struck = None
+            seen.clear()
+        seen.add(event.type)
     return found
+
+
+def marked(key: Key, seen: Container[str], before: str) -> Key:
+    """A key with its marks: ``seen`` are the kinds that the process has had, ``before`` the event before this one."""
+    if key[0] == "harness_woken":
+        return key
+    cold = () if key[0] in seen else (COLD,)
+    return (*key, *cold, AFTER) if before == "checkpoint_written" else (*key, *cold)

@@ -52,6 +52,7 @@ def measure(events: Sequence[Event]) -> dict[str, Any]:
     """
     if not events:
         raise ValueError("a session without an event can not be measured")
+    events = _until_the_end(events)
     ledger = _spend(events)
     seconds = {name: micro / 1e6 for name, micro in ledger.spent.items()}
     calls = _calls(events)
@@ -77,6 +78,12 @@ def measure(events: Sequence[Event]) -> dict[str, Any]:
         + sum(int(e.payload["new_bytes"]) for e in snapshots),
         "lost_steps": sum(int(e.payload["lost_steps"]) for e in events if e.type == "recovery_completed"),
     }
+
+
+def _until_the_end(events: Sequence[Event]) -> Sequence[Event]:
+    """What came after the session's end is no part of the run: a crash of a harness that is leaving costs nothing."""
+    last = next((n for n in range(len(events), 0, -1) if events[n - 1].type not in INPUTS), 0)
+    return events[:last] if last and events[last - 1].type == "session_ended" else events
 
 
 def _spend(events: Sequence[Event]) -> _Ledger:

@@ -159,6 +159,7 @@ class _Life:
         """One harness; whether the session rests."""
         self.idle += 1
         timing = self.world.timing
+        timing.woken()
         self.clock.advance(timing.draw(("harness_woken", "crash" if self.deaths else "start")))
         self.world.subject.fresh_process()
         rig = self.world.wake(SESSION)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from agentlab import interval
 from agentlab.errors import BadDefinition, UnknownName
 from agentlab.experiments.columns import METRICS
-from agentlab.experiments.fit import bootstrap_mean
-from agentlab.experiments.stats import Comparison, Recommendation, compare, recommend, runs_needed
+from agentlab.experiments.fit import bootstrap_mean, proportion
+from agentlab.experiments.stats import Comparison, Recommendation, compare, recommend
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,16 +23,16 @@ SUMMARY_COLUMNS: Mapping[str, tuple[str, str]] = {
     "metric": ("string", "a column of the runs' frame"),
     "runs": ("Int64", "runs with a value; unfinished ones count only for completed"),
     "mean": ("float64", "mean of the metric, in its own unit"),
-    "low": ("float64", "lower end of the mean's bootstrap interval"),
+    "low": ("float64", "lower end of the mean's bootstrap interval (completed: Wilson's); missing under 6 runs"),
     "high": ("float64", "upper end"),
     "pairs": ("Int64", "seeds that this condition and the baseline both finished"),
     "difference": ("float64", "mean of condition minus baseline over those seeds; missing for the baseline itself"),
-    "difference_low": ("float64", "lower end of the difference's paired bootstrap interval"),
+    "difference_low": ("float64", "lower end of the difference's paired bootstrap interval; missing under 6 pairs"),
     "difference_high": ("float64", "upper end"),
-    "certain": ("boolean", "the interval leaves out zero"),
+    "certain": ("boolean", "there is an interval, and it leaves out zero"),
     "runs_needed": (
         "Int64",
-        "seeds that would tell this difference from zero with a power of 0.8; missing where it is zero",
+        "seeds that would tell this difference from zero with a power of 0.8; missing where there is none to speak of",
     ),
 }
 """The summary's frame: name to pandas type and meaning."""
@@ -121,16 +121,17 @@ def _row(condition: str, metric: str, values: Values, baseline: str, confidence:
     finite = [v for v in values[condition].values() if math.isfinite(v)]
     row: dict[str, Any] = {"condition": condition, "metric": metric, "runs": len(finite)}
     if finite:
-        low, high = bootstrap_mean(finite, confidence, 0)
+        low, high = (
+            proportion(round(sum(finite)), len(finite), confidence) if metric == "completed"
+            else bootstrap_mean(finite, confidence, 0)
+        )  # fmt: skip
         row |= {"mean": math.fsum(finite) / len(finite), "low": low, "high": high}
     paired = None if condition == baseline else _paired(values, condition, baseline, confidence)
     if paired is not None:
         row |= {
             "pairs": paired.seeds, "difference": paired.difference, "difference_low": paired.low,
-            "difference_high": paired.high, "certain": paired.certain,
+            "difference_high": paired.high, "certain": paired.certain, "runs_needed": paired.runs_needed,
         }  # fmt: skip
-        if paired.difference and paired.seeds > 1:
-            row["runs_needed"] = runs_needed(paired.spread, paired.difference, confidence=confidence)
     return row
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentlab.comparing.conditions import Condition, Plan
 from agentlab.comparing.engine import conduct
+from agentlab.comparing.histories import RUNS
 from agentlab.comparing.measuring import measure
 from agentlab.comparing.recording import source_digest
 from agentlab.comparing.running import Done
@@ -106,7 +107,7 @@ def sweep(
         from agentlab import authoring
 
         task: Any = authoring.task(fn) if isinstance(fn, str) else fn
-        runner, subject = TaskRunner(task, objects, home.path / "runs", limit_s), str(task.name)
+        runner, subject = TaskRunner(task, objects, home.path / RUNS, limit_s), str(task.name)
         about = {"task": subject}
     subject = "".join(c if c.isalnum() or c in "_-" else "-" for c in subject) or "function"
     plan = Plan("sweep", subject, conditions, numbers, about)

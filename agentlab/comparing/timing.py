@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from agentlab.clock import ManualClock
-from agentlab.comparing.latencies import Key, Latencies
+from agentlab.comparing.latencies import Key, Latencies, marked, size_class
 from agentlab.crashpoints import SimulatedDeath
 from agentlab.errors import SandboxGone
+from agentlab.ports import Snapshot
 from agentlab.session import commands as c
 from agentlab.session.commands import Command
 
@@ -71,12 +72,20 @@ class Timing:
         self._finishes: dict[tuple[str, str], int] = {}
         self._key: Key = ("", "")
         self._paid: set[str] = set()
-        self._after_checkpoint = False
+        self._before = ""
+        self._seen: set[str] = set()
         self._checkpoints = False
-        self._snapshots = 0
+
+    def woken(self) -> None:
+        """A new process begins: everything is the first of its kind again."""
+        self._seen.clear()
+        self._before = ""
 
     def draw(self, key: Key) -> float:
         """Seconds that the next event of this kind takes."""
+        key = marked(key, self._seen, self._before)
+        self._seen.add(key[0])
+        self._before = ""
         measured = self._latencies.of(key)
         if len(measured) == 1:
             return measured[0]
@@ -97,18 +106,18 @@ class Timing:
         ``kind`` is the event that will tell of it; without one, what the command in progress is about.
         """
         self._paid.add(kind or "answer")
-        seconds = self.draw((kind, self._which(kind)) if kind else self._key)
+        seconds = self.draw((kind, "") if kind else self._key)
         before = seconds * random.Random(f"{self._seed} {self.clock.now_us()}").random()
         self.clock.advance(before)
         done = work(*args)
         self.clock.advance(seconds - before)
         return done
 
-    def _which(self, kind: str) -> str:
-        if kind != "snapshot_taken":
-            return ""
-        self._snapshots += 1
-        return "first" if self._snapshots == 1 else "next"
+    def snapshot(self, new_bytes: int, work: Callable[[], Snapshot]) -> Snapshot:
+        """Take a snapshot of a workspace: how long that takes depends on how much is new, and it is there when all of it is."""
+        self._paid.add("snapshot_taken")
+        self.clock.advance(self.draw(("snapshot_taken", size_class(new_bytes))))
+        return work()
 
     @property
     def writes_checkpoint(self) -> bool:
@@ -136,13 +145,15 @@ class Timing:
 
     def staged(self, kind: str, about: str) -> None:
         """An event is about to be staged."""
-        if kind in self._paid or (kind in ANSWERS and "answer" in self._paid):
-            return
+        if not self._is_paid(kind):
+            self.clock.advance(self.draw((kind, about)))
+        self._seen.add(kind)
+        self._before = kind if kind == "checkpoint_written" else self._before
+
+    def _is_paid(self, kind: str) -> bool:
         if kind == "sandbox_lost" and self._paid & PLACES:
-            return
-        after = "after checkpoint" if self._after_checkpoint else ""
-        self._after_checkpoint = kind == "checkpoint_written"
-        self.clock.advance(self.draw((kind, about, after) if after else (kind, about)))
+            return True
+        return kind in self._paid or (kind in ANSWERS and "answer" in self._paid)
 
 
 def _told_by(command: Command) -> Key:

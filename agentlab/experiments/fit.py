@@ -43,6 +43,8 @@ class Estimate:
     method: str
 
     def __str__(self) -> str:
+        if math.isnan(self.low):
+            return f"{self.value:.4g} (n = {self.count}, too few for a {100 * self.confidence:g} % interval)"
         return f"{self.value:.4g} ({100 * self.confidence:g} % interval {self.low:.4g} to {self.high:.4g}, n = {self.count})"
 
 
@@ -79,6 +81,8 @@ def fit_mtbf(histories: Iterable[History], confidence: float = 0.95,
 def fit_cost(costs_s: Sequence[float], confidence: float = 0.95, seed: int = 0) -> Estimate:
     """Mean cost of a checkpoint in seconds, with a percentile bootstrap interval: costs are skewed, not normal.
 
+    The interval is NaN under :func:`values_for` measurements.
+
     Raises:
         BadDefinition: no cost was measured, or one is negative or not finite.
     """
@@ -104,16 +108,28 @@ def dispersion(histories: Iterable[History]) -> float:
     return math.fsum((gap - mean) ** 2 for gap in gaps) / (len(gaps) - 1) / mean**2 if mean > 0 else math.nan
 
 
+def values_for(confidence: float) -> int:
+    """The fewest values that an interval can be made of: 6 at 95 %.
+
+    No bootstrap interval leaves the range of its n values, and that range covers the middle of a continuous distribution
+    with a probability of ``1 - 2^(1 - n)`` only (David and Nagaraja, Order Statistics, 3rd ed. 2003, 7.1). The sign-flip
+    test of n differences says the same: its smallest p-value is ``2^(1 - n)`` (Fisher, The Design of Experiments, 1935).
+    """
+    _fraction(confidence)
+    return math.ceil(1 - math.log2(1 - confidence))
+
+
 def bootstrap_mean(
     values: Sequence[float], confidence: float, seed: int, resamples: int = BOOTSTRAPS
 ) -> tuple[float, float]:
     """Percentile bootstrap interval of the mean (Efron 1979), its tails moved out as t's are for few values.
 
     That is the expanded percentile interval of Hesterberg ("What teachers should know about the bootstrap", The
-    American Statistician 69(4), 2015); the plain one is too narrow under about 40 values. No interval leaves the range
-    of the data: with under five values it says little, with one it has no width. The legacy generator is used
-    because its stream never changes.
+    American Statistician 69(4), 2015); the plain one is too narrow under about 40 values. Under :func:`values_for` values
+    there is none (NaN, NaN). The legacy generator is used because its stream never changes.
     """
+    if len(values) < values_for(confidence):
+        return math.nan, math.nan
     import numpy as np
 
     data = np.asarray(values, dtype=float)
@@ -123,12 +139,28 @@ def bootstrap_mean(
     while len(means) < resamples:
         rows = min(block, resamples - len(means))
         means += data[rng.randint(0, data.size, size=(rows, data.size))].mean(axis=1).tolist()
-    tail = 100 * (1 - confidence) / 2
-    if data.size > 1:
-        wide = t_quantile((1 + confidence) / 2, data.size - 1) * math.sqrt(data.size / (data.size - 1))
-        tail = 100 * NormalDist().cdf(-wide)
+    wide = t_quantile((1 + confidence) / 2, data.size - 1) * math.sqrt(data.size / (data.size - 1))
+    tail = 100 * NormalDist().cdf(-wide)
     low, high = np.percentile(means, [tail, 100 - tail])
     return float(low), float(high)
+
+
+def proportion(hits: int, count: int, confidence: float) -> tuple[float, float]:
+    """Wilson's score interval of a share (1927), for any number of values: it has a width also where all are alike.
+
+    The one to use for small numbers: Brown, Cai and DasGupta, Statistical Science 16(2), 2001.
+
+    Raises:
+        BadDefinition: nothing was counted, or more hits than there are values.
+    """
+    _fraction(confidence)
+    if not 0 <= hits <= count or count < 1:
+        raise BadDefinition(f"{hits} of {count} is no share")
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    share, widened = hits / count, 1 + z * z / count
+    middle = (share + z * z / (2 * count)) / widened
+    half = z * math.sqrt(share * (1 - share) / count + z * z / (4 * count * count)) / widened
+    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def _fraction(confidence: float) -> None:

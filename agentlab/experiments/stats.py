@@ -8,9 +8,13 @@ from dataclasses import dataclass
 from statistics import NormalDist, fmean, stdev
 
 from agentlab.errors import BadDefinition
-from agentlab.experiments.fit import bootstrap_mean
+from agentlab.experiments.fit import bootstrap_mean, values_for
 
 POWER = 0.8
+MOST_RUNS = 1_000_000
+"""A difference that would take more runs than that to be seen is as good as none."""
+ROUNDING = 1e-9
+"""A mean difference under this part of the means is rounding."""
 FEW = 10
 """Under this number of seeds a bootstrap interval is rough, and the sentence says so."""
 
@@ -38,8 +42,16 @@ class Comparison:
 
     @property
     def certain(self) -> bool:
-        """Whether the interval leaves out zero."""
-        return self.seeds >= 2 and not self.low <= 0 <= self.high
+        """Whether there is an interval, and it leaves out zero."""
+        return self.low > 0 or self.high < 0
+
+    @property
+    def runs_needed(self) -> int | None:
+        """Seeds that would tell the difference from zero; None where there is none to speak of, or one seed alone."""
+        if self.seeds < 2 or abs(self.difference) <= ROUNDING * max(abs(self.mean), abs(self.mean_baseline)):
+            return None
+        needed = max(runs_needed(self.spread, self.difference, POWER, self.confidence), values_for(self.confidence))
+        return needed if needed <= MOST_RUNS else None
 
     def relative(self, value: float) -> float:
         """A difference as a fraction of the baseline's mean."""
@@ -66,6 +78,8 @@ Results = Mapping[str, Mapping[int, float]]
 
 def compare(results: Results, policy: str, baseline: str, confidence: float = 0.95, seed: int = 0) -> Comparison:
     """Paired bootstrap (expanded percentile) of the mean difference over the seeds that both have and both finished.
+
+    Under :func:`agentlab.experiments.fit.values_for` such seeds there is no interval: its ends are NaN.
 
     Raises:
         BadDefinition: they have no finished seed in common.
@@ -123,10 +137,13 @@ def recommend(results: Results, baseline: str, *, what: str = "completion time",
         return Recommendation(text, baseline, False, tuple(found))
     best = min(fair, key=lambda c: (c.unfinished - c.unfinished_baseline, c.difference))
     rather = best.certain and best.difference < 0
-    needed = None if best.certain or not best.difference or best.seeds < 2 else runs_needed(
-        best.spread, best.difference, POWER, each)  # fmt: skip
+    needed = None if best.certain else best.runs_needed
     note = _notes(best, found, left_out, len(others), confidence)
-    text = (_sure(best, what, confidence) if best.certain else _unsure(best, what, confidence, needed)) + note
+    if math.isnan(best.low):
+        text = _too_few(best, what, confidence, needed)
+    else:
+        text = _sure(best, what, confidence) if best.certain else _unsure(best, what, confidence, needed)
+    text += note
     return Recommendation(text, best.policy if rather else baseline, best.certain, tuple(found), needed)
 
 
@@ -157,13 +174,22 @@ def _unsure(c: Comparison, what: str, confidence: float, needed: int | None) -> 
     return text + f" If the difference is real, about {needed} seeds would show it with a power of {POWER:g}."
 
 
+def _too_few(c: Comparison, what: str, confidence: float, needed: int | None) -> str:
+    """A sentence without an interval: what was seen, and how many seeds it takes to say more."""
+    few, seeds = values_for(c.confidence), f"{c.seeds} seed{'s' if c.seeds != 1 else ''}"
+    text = (f"Too few runs to recommend anything: over {seeds} that both finished, {c.policy} has a {what} of "
+            f"{100 * c.relative(c.difference):+.2g} % against {c.baseline}, and a {100 * confidence:g} % interval takes {few}"
+            " seeds at least.")  # fmt: skip
+    return text + (f" If the difference is real, about {needed} would show it." if needed and needed > few else "")
+
+
 def _notes(best: Comparison, found: list[Comparison], left_out: list[str], others: int, confidence: float) -> str:
     notes = []
-    if others > 1:
+    if others > 1 and not math.isnan(best.low):
         notes.append(
             f" Intervals are widened so that all {others} comparisons hold together at {100 * confidence:g} %."
         )
-    if best.seeds < FEW:
+    if best.seeds < FEW and not math.isnan(best.low):
         notes.append(f" {best.seeds} seeds are few: take the interval as a rough one.")
     stuck = [c.policy for c in found if c.unfinished > c.unfinished_baseline] + left_out
     if stuck:

@@ -212,6 +212,13 @@ class SimulatedSandbox:
         box = self._box()
         return sum(len(data) for path, data in box.workspace.items() if box.saved.get(path) != data)
 
+    def new_bytes(self) -> int:
+        """About what a snapshot taken now would add: contents that the store does not have; 1 for its list alone, 0 for nothing."""
+        box, blobs = self._box(), self._world.blobs
+        if box.saved == box.workspace:
+            return 0
+        return max(1, sum(len(data) for data in box.workspace.values() if not blobs.has(_digest(blobs, data))))
+
     def snapshot(self) -> Snapshot:
         """See :meth:`agentlab.ports.Sandbox.snapshot`."""
         reach(CrashPoint.SNAPSHOT, "before")

@@ -55,10 +55,10 @@ def test_a_fit_finds_what_made_the_history():
     latencies = Latencies.given(model_s=0.5, tool_s=0.2, checkpoint_s=0.04, restart_s=0.3, sandbox_s=0.1)
     simulation = Simulation(task("sales_report"), latencies, policy=parse_policy("every=5"))
     sessions = [
-        Session(simulation.run(Crashes(al.Poisson(mtbf=3), "harness"), seed, no_progress=50)) for seed in range(60)
+        Session(simulation.run(Crashes(al.Poisson(mtbf=3), "harness"), seed, no_progress=50)) for seed in range(30)
     ]
     found = al.fit(sessions)
-    assert found.sessions == 60 and found.mtbf.count > 60
+    assert found.sessions == 30 and found.mtbf.count > 30
     # Time counts while a harness runs, and crashes strike then alone; some fall into restarts, which are no exposure.
     assert found.mtbf.low < 3 < found.mtbf.high
     assert found.checkpoint is not None and found.checkpoint.value == pytest.approx(0.04, rel=0.05)

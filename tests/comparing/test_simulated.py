@@ -17,6 +17,13 @@ from agentlab.failures import CrashLoop, Deadline, Exponential, Times
 from agentlab.policies import parse_policy
 from tests.comparing.chains import chain
 
+PIECE, DELTA, RESTART, MTBF, RUNS = 1.0, 0.25, 0.5, 12.0, 70
+EXACT = Latencies.given(
+    model_s=0.0, tool_s=PIECE, checkpoint_s=DELTA, restart_s=RESTART, sandbox_s=0.0, other_s=0.0
+)  # fmt: skip
+EXACT = replace(EXACT, measured={**EXACT.measured, **{(k, ""): (0.0,) for k in ("sandbox_restored", "sandbox_attached")},
+                                 ("execution_rerun", ""): (PIECE,), ("harness_woken", "start"): (0.0,)})  # fmt: skip
+
 PARTS = ("work_s", "overhead_s", "lost_s", "redone_s", "recovery_s")
 
 
@@ -72,6 +79,31 @@ def test_a_machine_takes_the_sandbox_along_and_a_harness_alone_does_not():
     assert sandbox["faults"] == 1 and sandbox["model_calls_repeated"] == 0 and sandbox["completed"]
 
 
+def test_schemes_lose_do_again_and_write_what_their_ideas_say():
+    """Pieces of 1 s, a checkpoint after every three, a crash of the machine in the sixth: two whole pieces came after it."""
+    hybrid, events, snapshot = (
+        measure(
+            Simulation(chain(8), EXACT, policy=parse_policy("steps=3"), scheme=scheme).run(Crashes(Times((5.7,))), 0)
+        )
+        for scheme in ("hybrid", "events", "snapshot")
+    )
+    # Hybrid: answers are in the log, the workspace in the snapshot; the two commands since then run again.
+    assert hybrid["lost_s"] == pytest.approx(5.7 - 5 - DELTA) and hybrid["redone_s"] == pytest.approx(2 * PIECE)
+    assert (hybrid["commands_repeated"], hybrid["model_calls_repeated"], hybrid["lost_steps"]) == (2, 0, 0)
+    # Events alone: nothing is written on the way, every command of the session runs again.
+    assert events["lost_s"] == pytest.approx(5.7 - 5) and events["redone_s"] == pytest.approx(5 * PIECE)
+    assert (events["commands_repeated"], events["model_calls_repeated"], events["checkpoints"]) == (5, 0, 0)
+    # Snapshot alone: back to the checkpoint; answers and commands since then are lost, and asked and paid for again.
+    assert snapshot["lost_s"] == pytest.approx(5.7 - 3 - DELTA) and snapshot["redone_s"] == 0
+    assert (snapshot["commands_repeated"], snapshot["lost_steps"]) == (0, 2) and snapshot["model_calls_repeated"] >= 2
+    assert (
+        hybrid["checkpoints"] == snapshot["checkpoints"] == 2 and hybrid["bytes_written"] > 4 * events["bytes_written"]
+    )
+    assert hybrid["overhead_s"] == snapshot["overhead_s"] == pytest.approx(2 * DELTA) and events["overhead_s"] == 0
+    assert hybrid["total_s"] == pytest.approx(snapshot["total_s"])  # answers take no time here
+    assert events["total_s"] > hybrid["total_s"] + 2
+
+
 def test_a_command_goes_on_while_no_harness_looks():
     slow = Latencies.given(tools_s={"export_month": 5.0}, model_s=0.1, restart_s=1.0)
     calm = measure(demo(slow).run(Crashes(), 0))
@@ -104,13 +136,6 @@ def test_what_can_not_be_simulated_is_refused():
 
 
 # --- the closed forms, from the harness itself --------------------------------------------------------------------
-
-PIECE, DELTA, RESTART, MTBF, RUNS = 1.0, 0.25, 0.5, 12.0, 70
-EXACT = Latencies.given(
-    model_s=0.0, tool_s=PIECE, checkpoint_s=DELTA, restart_s=RESTART, sandbox_s=0.0, other_s=0.0
-)  # fmt: skip
-EXACT = replace(EXACT, measured={**EXACT.measured, **{(k, ""): (0.0,) for k in ("sandbox_restored", "sandbox_attached")},
-                                 ("execution_rerun", ""): (PIECE,), ("harness_woken", "start"): (0.0,)})  # fmt: skip
 
 
 def completions(policy: str, pieces: int) -> list[float]:

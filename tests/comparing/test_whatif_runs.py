@@ -1,6 +1,7 @@
 """What-if comparisons: a recorded session's timing under other policies, schemes and crashes, without a model."""
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 from statistics import fmean, stdev
 
 import pytest
@@ -58,10 +59,11 @@ def test_schemes_differ_in_what_a_crash_costs():
 
 
 def test_a_session_of_a_lab_is_replayed_and_the_newest_of_a_task_is_found(tmp_path):
-    with own_lab(str(tmp_path)) as lab:
+    with ThreadPoolExecutor(1) as threads, own_lab(str(tmp_path)) as lab:
         session = lab.create("sea_table", policy="steps=1")
         assert drive(session, Crashes(), 0, 60.0) is False
         asked = {"policies": ["every=5", "never"], "schemes": ["hybrid", "snapshot"], "faults": 2.0, "seeds": 50}
+        asked |= {"executor": threads}
         found = al.compare(session, mode="what-if", lab=lab, progress=False, **asked)
         assert (
             len(found.frame) == 200

@@ -7,6 +7,7 @@ import pytest
 
 from agentlab.errors import BadDefinition
 from agentlab.experiments import Bursty, Exponential, History, dispersion, fit_cost, fit_mtbf
+from agentlab.experiments.fit import proportion, values_for
 from agentlab.experiments.special import chi2_quantile, gamma_p, t_quantile
 
 
@@ -80,8 +81,29 @@ def test_bootstrap_intervals_of_the_cost_cover_it_nearly_as_often_as_they_say():
         found = fit_cost(costs, seed=seed)
         covered += found.low <= math.exp(0.125) <= found.high
     assert 0.89 <= covered / 400 <= 0.98
-    assert fit_cost([0.2]).low == fit_cost([0.2]).high == 0.2
-    assert fit_cost([1, 2, 3], seed=1) == fit_cost([1, 2, 3], seed=1)
+    assert fit_cost([1, 2, 3, 4, 5, 6], seed=1) == fit_cost([1, 2, 3, 4, 5, 6], seed=1)
+    few = fit_cost([0.2, 0.2, 0.3, 0.3, 0.3])
+    assert math.isnan(few.low) and math.isnan(few.high) and "n = 5, too few for a 95 % interval" in str(few)
+
+
+def test_the_fewest_values_of_an_interval_follow_from_the_range_of_the_data():
+    assert [values_for(c) for c in (0.5, 0.9, 0.95, 0.975, 0.99)] == [2, 5, 6, 7, 8]
+    # By counting: how often does the range of n values cover the middle of where they come from?
+    rng = random.Random(4)
+    for count in (3, 5, 6):
+        covered = sum(len({rng.random() < 0.5 for _ in range(count)}) == 2 for _ in range(20_000)) / 20_000
+        assert covered == pytest.approx(1 - 2 ** (1 - count), abs=0.01)
+        assert (covered >= 0.95) == (count >= values_for(0.95))
+
+
+def test_a_share_has_an_interval_even_where_all_are_alike():
+    low, high = proportion(20, 20, 0.95)
+    assert low == pytest.approx(0.8389, abs=1e-4) and high == 1.0  # z^2 / (n + z^2) is left open
+    assert proportion(0, 20, 0.95) == pytest.approx((0.0, 1 - low))
+    assert proportion(81, 263, 0.95) == pytest.approx((0.2553, 0.3662), abs=1e-4)  # Newcombe 1998, table I
+    for bad in ((1, 0), (3, 2), (-1, 2)):
+        with pytest.raises(BadDefinition):
+            proportion(*bad, 0.95)
 
 
 def test_bursts_show_in_the_dispersion():

@@ -61,6 +61,20 @@ def test_an_unsure_one_says_how_many_seeds_it_would_take():
     assert "rough one" in found.text
 
 
+@pytest.mark.parametrize("seeds", [1, 2, 3, 5])
+def test_a_few_pairs_have_no_interval_and_the_sentence_says_how_many_it_takes(seeds):
+    found = recommend(results(-10.0, seeds), "default")
+    (one,) = found.comparisons
+    assert math.isnan(one.low) and math.isnan(one.high) and not one.certain and not found.certain
+    assert found.best == "default" and "Too few runs" in found.text and "takes 6 seeds" in found.text
+    assert "nan" not in found.text and (found.runs_needed is None) == (seeds == 1)
+    # Alike in every pair is no more certain, and a difference of rounding alone needs no number of runs.
+    same = {"a": dict.fromkeys(range(seeds), 2.0), "b": dict.fromkeys(range(seeds), 1.0)}
+    assert not recommend(same, "a").certain
+    noise = {"a": {0: 1.0, 1: 5.0}, "b": {0: 1.0 + 1e-15, 1: 5.0 - 1e-14}}
+    assert recommend(noise, "a").runs_needed is None
+
+
 def test_a_worse_policy_is_not_recommended():
     found = recommend(results(+10.0, 40), "default")
     assert found.best == "default" and found.certain and found.text.startswith("Stay with default")
