@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agentlab.effects.receiver import ReceiverProcess
-from agentlab.errors import AgentlabError
+from agentlab.errors import AgentlabError, BadLab
 from agentlab.events import Event
 from agentlab.lab import Lab, Session
 from agentlab.lab.costs import CrashCost, crash_costs
@@ -77,9 +77,11 @@ def run_demo(folder: Path | None = None, tell: Callable[[str], None] = lambda li
     ``tell`` gets the timeline as it happens, line by line.
 
     Raises:
+        BadLab: the folder can not be one.
         AgentlabError: the lab or the receiver could not be used.
     """
     home = folder or Path(tempfile.mkdtemp(prefix="agentlab-demo-"))
+    _usable(home)
     with ReceiverProcess(home / "receiver") as receiver, Lab(home / "lab") as lab:
         params = {"receiver_url": receiver.url}
         tell("Once undisturbed:")
@@ -90,6 +92,16 @@ def run_demo(folder: Path | None = None, tell: Callable[[str], None] = lambda li
         disturbed, seen = _drive(lab.create("sales_report", params=params, crash=CRASHES), tell)
         tell("")
         return _judge(lab, undisturbed, disturbed, seen, len(receiver.ledger()) - before)
+
+
+def _usable(home: Path) -> None:
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise BadLab(f"{home} is a file; the demo's lab goes into a folder: name another one with --folder") from None
+    except OSError as error:
+        why = f"{home} can not be made a folder for the demo's lab ({error.strerror})"
+        raise BadLab(f"{why}: name another one with --folder") from error
 
 
 def _drive(session: Session, tell: Callable[[str], None]) -> tuple[Session, dict[int, str]]:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from agentlab.counting import counted
 from agentlab.errors import BadDefinition
 
 
@@ -54,6 +55,10 @@ def run(options: argparse.Namespace) -> int:
             raise BadDefinition(f"--param {item!r}: write NAME=VALUE")
         params[name] = value
     if params:
+        from agentlab.authoring import task
+        from agentlab.lab.parameters import check_parameters
+
+        check_parameters(task(options.task), params)
         overrides["params"] = params
     with _lab(options) as lab:
         session = lab.create(
@@ -120,7 +125,7 @@ def lab(options: argparse.Namespace) -> int:
         found = {"max_sessions": limit, "places": [place.to_json() for place in places], "pool": shared.to_json()}
         _print(found)
         return 0
-    print("no limit of sessions" if limit is None else f"at most {limit} sessions at once")
+    print("no limit of sessions" if limit is None else f"at most {counted(limit, 'session')} at once")
     for place in places:
         print(f"{f'place {place.place}' if place.place else 'runs':<10}{place.owner}")
     print(shared)
@@ -189,7 +194,7 @@ def verify(options: argparse.Namespace) -> int:
     if options.json:
         _print({"session": options.session, "events": head.seq, "head": head.hash})
     else:
-        print(f"{options.session}: {head.seq} events, hashes intact; head {head.hash[:16]}…")
+        print(f"{options.session}: {counted(head.seq, 'event')}, hashes intact; head {head.hash[:16]}…")
         print("A removed newest event can not be seen without a head that was kept elsewhere: keep this one.")
     return 0
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from agentlab.counting import counted
 from agentlab.errors import UnknownName, UserError
 
 
@@ -103,5 +104,5 @@ def report(options: argparse.Namespace) -> int:
 def seal(options: argparse.Namespace) -> int:
     """``agentlab seal``"""
     merged = _lab(options).seal()
-    print(json.dumps({"files": merged}) if options.json else f"{merged} files merged")
+    print(json.dumps({"files": merged}) if options.json else f"{counted(merged, 'file')} merged")
     return 0

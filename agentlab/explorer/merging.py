@@ -34,6 +34,7 @@ def key_of(world: World, rig: Rig) -> Key:
         (state.errors_in_a_row, state.responses_unread, state.model.failures, state.model.gave_up),
         (
             state.checkpoint.requested,
+            state.checkpoint.also,
             state.checkpoint.milestone,
             state.checkpoint.large_result,
             state.checkpoint.steps_since,

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from agentlab.context import WHOLE, ContextSpec, estimate_tokens, task_text
+from agentlab.counting import counted
 from agentlab.harness.asking import fixed_layer
 from agentlab.lab.showing import Rich
 
@@ -132,16 +133,17 @@ def context_report(session: RecordedSession) -> ContextReport:
     task = task_text(definition.goal, definition.user_input, (), definition.params, context.anchors)
     shortened = sum(1 for b in context.blocks if b.cap != WHOLE)
     rounds = len({b.round for b in context.blocks})
-    scratch = f"{rounds} rounds" + (f", {shortened} results shortened" if shortened else "")
-    scratch += f"; {context.dropped} blocks dropped before" if context.dropped else ""
-    scratch += f"; {len(context.notes)} notes to tell" if context.notes else ""
+    scratch = counted(rounds, "round") + (f", {counted(shortened, 'result')} shortened" if shortened else "")
+    scratch += f"; {counted(context.dropped, 'block')} dropped before" if context.dropped else ""
+    scratch += f"; {counted(len(context.notes), 'note')} to tell" if context.notes else ""
+    rules = counted(len(definition.constraints), "constraint")
     about = len(context.summary) + sum(map(len, context.notes))
     layers = (
         Layer(
             "fixed",
             estimate_tokens(fixed),
             len(system) + len(tools),
-            f"role, rules, {len(definition.constraints)} constraints, {len(tools)} tools; marked for the prompt cache",
+            f"role, rules, {rules}, {counted(len(tools), 'tool')}; marked for the prompt cache",
         ),
         Layer(
             "task",

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from agentlab.counting import counted
 from agentlab.errors import BadDefinition
 from agentlab.events import canonical, plain
 from agentlab.guard import Finding, GuardPolicy, findings, findings_in
@@ -87,10 +88,10 @@ class GuardReport(Rich):
 
     def head(self) -> str:
         """How many calls were looked at, and what was found."""
-        what = f"{len(self.findings)} findings" if self.findings else "no repetition"
+        what = counted(len(self.findings), "finding") if self.findings else "no repetition"
         off = "" if self.policy.enabled else "; it was switched off while this ran"
         cap = f"; round {self.rounds} of {self.cap} in this step" if self.cap is not None and self.rounds else ""
-        return f"guard of {self.session_id}: {what} in {self.seen} calls{cap}{off}"
+        return f"guard of {self.session_id}: {what} in {counted(self.seen, 'call')}{cap}{off}"
 
     def tables(self) -> Sequence[tuple[Sequence[str], Sequence[Sequence[Any]]]]:
         """Findings with their evidence, then the verdicts that are on record."""

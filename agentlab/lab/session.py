@@ -45,10 +45,17 @@ class Session(AwaitedSession):
     ) -> None:
         """Start a harness and return at once. ``arm`` are faults in force from its first instruction on.
 
+        A harness of this lab that waits for its next single step goes on instead, as with :meth:`wake`.
+
         Raises:
             SessionBusy: a harness is alive and ``takeover`` is False.
             NotTrusted: it would run pickled code of another owner.
         """
+        if not takeover and self._between_steps() and self._lingers():
+            if arm:
+                self.inject(arm)
+            self.wake(trust=trust, background=True)
+            return
         self._permit(takeover, trust)
         argv = [
             sys.executable,
@@ -161,12 +168,16 @@ class Session(AwaitedSession):
         deadline = time.monotonic() + LEAVES_S
         while self.lab.supervisor.alive(self.id) and process.liveness(self.state.process) == "alive":
             control = self.state.control
-            if not control.rested or (control.status == "paused" and control.reason == "step"):
+            if not control.rested or self._between_steps():
                 return True
             if time.monotonic() > deadline:
                 return False
             time.sleep(POLL_S)
         return False
+
+    def _between_steps(self) -> bool:
+        control = self.state.control
+        return control.status == "paused" and control.reason == "step"
 
     def step(self, timeout_s: float | None = 120.0) -> list[Event]:
         """Exactly one command of the harness; the events it gave.

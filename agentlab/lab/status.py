@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from agentlab import process
+from agentlab.counting import counted
 from agentlab.events import Draft, Head, seal
 from agentlab.harness.wake import wake_reason
 from agentlab.session.fold import fold_all
@@ -40,7 +41,8 @@ class Status:
     def __str__(self) -> str:
         where = f", step {self.step}" if self.step and self.status not in ("completed", "failed") else ""
         why = f" ({self.reason})" if self.reason and self.reason != self.status else ""
-        return f"{self.session_id}: {self.status}{why}{where}, {self.steps_done} of {self.steps} steps done, {self.events} events"
+        done = f"{self.steps_done} of {self.steps} steps done, {counted(self.events, 'event')}"
+        return f"{self.session_id}: {self.status}{why}{where}, {done}"
 
 
 def status_of(state: State) -> Status:

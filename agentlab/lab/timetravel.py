@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from agentlab.counting import counted
 from agentlab.definition import Definition
 from agentlab.errors import AgentlabError, UserError
 from agentlab.events import GENESIS, Draft, Event
@@ -77,6 +78,7 @@ class StateAt(Rich):
     def tables(self) -> Sequence[tuple[Sequence[str], Sequence[Sequence[Any]]]]:
         """The parts of the state, a line each."""
         s = self.state
+        blocks = counted(len(s.context.blocks), "block")
         rows = [
             ("event", event_line(self.event)),
             ("status", s.control.status + (f" ({s.control.reason})" if s.control.reason else "")),
@@ -85,7 +87,7 @@ class StateAt(Rich):
             ("open calls", ", ".join(f"{c.tool} ({c.status})" for c in s.calls) or "none"),
             ("effects", f"{s.effects.completed} completed"),
             ("workspace", _workspace(s)),
-            ("context", f"{len(s.context.blocks)} blocks in {s.context.round} rounds, {len(s.context.anchors)} pinned"),
+            ("context", f"{blocks} in {counted(s.context.round, 'round')}, {len(s.context.anchors)} pinned"),
             ("spent", ", ".join(f"{name} {s.budget.used[name]}" for name in SPENT if s.budget.used.get(name)) or "-"),
             ("checkpoint", f"event {s.checkpoint.seq}" if s.checkpoint.seq else "none yet"),
             ("crashes", s.recovery.crashes),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -17,6 +17,7 @@ from agentlab.errors import AgentlabError
 from agentlab.faults.kinds import TARGETS
 from agentlab.faults.spec import points
 from agentlab.lab.registry import in_doubt
+from agentlab.notebook.linewords import BY_WORDS
 from agentlab.notebook.parsing import VerbParser, split
 from agentlab.notebook.place import current, tasks_in
 from agentlab.notebook.registry import all_verbs
@@ -88,12 +89,13 @@ def complete(line: str, namespace: Mapping[str, Any]) -> list[str]:
         return []
     parser = VerbParser(verbs[words[0]])
     action = _value_of(parser, words[-1])
+    others = tuple(words[1:])
     if action is not None:
-        return _fitting(word, _choices(action, namespace))
+        return _fitting(word, _choices(action, namespace, others))
     if word.startswith("--") and "=" in word:
         option, _, value = word.partition("=")
         action = _value_of(parser, option)
-        return [f"{option}={found}" for found in _fitting(value, _choices(action, namespace))] if action else []
+        return [f"{option}={found}" for found in _fitting(value, _choices(action, namespace, others))] if action else []
     if word.startswith("-"):
         return _fitting(word, (option for option in parser.options_known() if option.startswith("--")))
     given = [
@@ -103,12 +105,14 @@ def complete(line: str, namespace: Mapping[str, Any]) -> list[str]:
     ]
     positionals = parser.positionals()
     left = positionals[len(given) :] or [last for last in positionals[-1:] if last.nargs in ("*", "+")]
-    found = _fitting(word, _choices(left[0], namespace)) if left else []
+    found = _fitting(word, _choices(left[0], namespace, others)) if left else []
     return found or (_fitting("", parser.options_known()) if not word and not left else [])
 
 
 def _fitting(word: str, names: Iterable[str]) -> list[str]:
-    return sorted({name for name in names if name.startswith(word)})
+    # Event numbers by their size; every other word by its letters.
+    found = {name for name in names if name.startswith(word)}
+    return sorted(found, key=lambda name: (int(name), "") if name.isdecimal() else (0, name))
 
 
 def _value_of(parser: VerbParser, option: str) -> argparse.Action | None:
@@ -119,11 +123,13 @@ def _value_of(parser: VerbParser, option: str) -> argparse.Action | None:
     return None
 
 
-def _choices(action: argparse.Action, namespace: Mapping[str, Any]) -> list[str]:
+def _choices(action: argparse.Action, namespace: Mapping[str, Any], others: Sequence[str]) -> list[str]:
     if action.choices is not None:
         return [str(choice) for choice in action.choices]
-    source = SOURCES.get(action.dest)
+    source, by_words = SOURCES.get(action.dest), BY_WORDS.get(action.dest)
     try:
+        if by_words is not None:
+            return list(by_words(namespace, others))
         return list(source(namespace)) if source else []
     except (AgentlabError, OSError):
         return []

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from agentlab.counting import counted
 from agentlab.crashpoints import CrashPoint
 from agentlab.explorer.api import Dial, Replayed
 from agentlab.explorer.realrun import RealReport
@@ -24,7 +25,11 @@ class ExploreView(Shown):
 
     def _head(self) -> str:
         r = self.report
-        verdict = "every promise kept" if r.clean else f"{r.violating} schedules break a promise"
+        verdict = (
+            "every promise kept"
+            if r.clean
+            else counted(r.violating, "schedule breaks", "schedules break") + " a promise"
+        )
         return (
             f"{sum(r.covered.values())} crash schedules covered, {sum(r.run.values())} states run{_took(r.seconds)}:"
             f" {verdict}" + ("" if r.complete else " (stopped before all were seen)")
@@ -86,9 +91,9 @@ class RealView(Shown):
         early = "" if r.complete else "; the budget of time ended it"
         outside = "" if r.counted else "; what happened outside could not be counted"
         return [
-            f"{r.schedules} schedules with child processes and SIGKILL, {r.kills} deaths, seed {r.seed}"
+            f"{counted(r.schedules, 'schedule')} with child processes and SIGKILL, {counted(r.kills, 'death')}, seed {r.seed}"
             f"{_took(r.seconds)}{early}{outside}: "
-            + ("each ended as the simulation says" if r.clean else f"{len(r.violations)} differences")
+            + ("each ended as the simulation says" if r.clean else counted(len(r.violations), "difference"))
         ]
 
     def text(self) -> str:

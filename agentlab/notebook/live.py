@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from agentlab.counting import counted
 from agentlab.events import Event
 from agentlab.lab import Session
 from agentlab.lab.lines import QUIET, event_line
@@ -122,7 +123,7 @@ class LiveView:
 
     def finish(self) -> None:
         """Leave a closed timeline; the result is an output of its own."""
-        self._put(fold(f"{self.session.id}: timeline, {len(self._lines)} lines", lines_html(self._lines)))
+        self._put(fold(f"{self.session.id}: timeline, {counted(len(self._lines), 'line')}", lines_html(self._lines)))
 
     def _put(self, html: str) -> None:
         from IPython import display
@@ -131,7 +132,7 @@ class LiveView:
         if html == self._shown:
             return
         self._shown = html
-        bundle = {"text/html": html, "text/plain": f"{self.session.id}: {len(self._lines)} lines"}
+        bundle = {"text/html": html, "text/plain": f"{self.session.id}: {counted(len(self._lines), 'line')}"}
         if self._handle is None:
             self._handle = show(bundle, raw=True, display_id=True)
         else:
@@ -146,6 +147,7 @@ class LiveView:
             status = "recovering" if status == "crashed" else "running"
         step = f"step {state.step.id}, " if state.step is not None else ""
         bar = f"<progress value='{done}' max='{max(1, steps)}' style='width:100%;height:8px'></progress>"
-        words = f"{step}{done} of {steps} steps done, {state.seq} events, {state.recovery.crashes} crashes survived"
+        words = f"{step}{done} of {steps} steps done, {counted(state.seq, 'event')}"
         note = paragraph(self.note) if self.note else paragraph("Interrupt pauses at the next safe point", quiet=True)
+        words += f", {counted(state.recovery.crashes, 'crash', 'crashes')} survived"
         return card(self.session.id, bar, paragraph(words), lines_html(self._lines[-RECENT:]), note, status=status)

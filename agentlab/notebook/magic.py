@@ -11,6 +11,7 @@ from traitlets import Unicode
 
 from agentlab.errors import AgentlabError
 from agentlab.notebook.display import choose
+from agentlab.notebook.everyline import EveryLine
 from agentlab.notebook.parsing import dispatch
 from agentlab.notebook.registry import all_verbs
 
@@ -73,6 +74,7 @@ def install(shell: Any) -> None:
     shell.register_magics(magics)
     shell.configurables.append(magics)
     shell.input_transformers_cleanup.append(keep_question_marks)
+    shell.ast_transformers.append(EveryLine(shell, _NAME))
 
 
 def remove(shell: Any) -> None:
@@ -82,6 +84,7 @@ def remove(shell: Any) -> None:
         shell.magics_manager.magics[kind].pop(_NAME, None)
     if keep_question_marks in shell.input_transformers_cleanup:
         shell.input_transformers_cleanup.remove(keep_question_marks)
+    shell.ast_transformers[:] = [one for one in shell.ast_transformers if not isinstance(one, EveryLine)]
     if magics in shell.configurables:
         shell.configurables.remove(magics)
 

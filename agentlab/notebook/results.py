@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agentlab.counting import counted
 from agentlab.events import Event
 from agentlab.lab import Session
 from agentlab.lab.costs import CrashCost, crash_costs
@@ -130,7 +131,7 @@ class RunResult(Shown):
         return [(e["tool"], e["key"], e["outcome"], e["sent"]) for e in self.effects]
 
     def _head(self) -> str:
-        return f"{self.status.steps_done} of {self.status.steps} steps done, {self.status.events} events"
+        return f"{self.status.steps_done} of {self.status.steps} steps done, {counted(self.status.events, 'event')}"
 
     def text(self) -> str:
         """The run as text tables."""
@@ -154,7 +155,7 @@ class RunResult(Shown):
             table(_STEPS, self._step_rows()) if self.steps else "",
             table(_CRASHES, self._crash_rows()) if self.crashes else "",
             table(_EFFECTS, self._effect_rows()) if self.effects else "",
-            fold(f"{len(self.files)} files in the workspace", table(_FILES, list(self.files.items())))
+            fold(f"{counted(len(self.files), 'file')} in the workspace", table(_FILES, list(self.files.items())))
             if self.files
             else "",
             commands_html(self.commands),

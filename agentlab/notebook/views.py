@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from agentlab.counting import counted
 from agentlab.events import Event
 from agentlab.lab import Lab, Session
 from agentlab.lab.lines import QUIET, event_line
@@ -68,7 +69,8 @@ class StatusView(Shown):
 
     def _counts(self) -> str:
         s = self.status
-        return f"{s.steps_done} of {s.steps} steps done, {s.turns} turns, {s.events} events, {s.crashes} harness deaths"
+        counts = [counted(s.turns, "turn"), counted(s.events, "event"), counted(s.crashes, "harness death")]
+        return ", ".join([f"{s.steps_done} of {s.steps} steps done", *counts])
 
     def text(self) -> str:
         """The status in words."""
@@ -108,7 +110,7 @@ class SessionsTable(Shown):
     def html(self) -> str:
         """The sessions as an HTML table."""
         return card(
-            f"{len(self.rows)} sessions", table(_SESSIONS, self._rows()) if self.rows else paragraph(NO_SESSIONS)
+            counted(len(self.rows), "session"), table(_SESSIONS, self._rows()) if self.rows else paragraph(NO_SESSIONS)
         )
 
 
@@ -138,9 +140,10 @@ class LogView(Shown):
         lines = self.lines()
         hidden = len(lines) - ROWS
         if hidden <= 0:
-            return joined(f"{self.session.id}: {len(self.events)} events", *lines)
+            return joined(f"{self.session.id}: {counted(len(self.events), 'event')}", *lines)
         if self.tail:
-            return joined(f"{self.session.id}: {hidden} lines before these: %agent log --from 1", *lines[-ROWS:])
+            before = counted(hidden, "line before this", "lines before these")
+            return joined(f"{self.session.id}: {before}: %agent log --from 1", *lines[-ROWS:])
         last = lines[ROWS].split()[1]
         return joined(f"{self.session.id}:", *lines[:ROWS], f"… and {hidden} more: %agent log --from {last}")
 
@@ -148,9 +151,11 @@ class LogView(Shown):
         """The timeline as HTML, the rest in a fold."""
         lines = self.lines()
         shown, rest = (lines[-ROWS:], lines[:-ROWS]) if self.tail else (lines[:ROWS], lines[ROWS:])
-        folded = fold(f"{len(rest)} {'earlier' if self.tail else 'later'} lines", lines_html(rest)) if rest else ""
+        folded = (
+            fold(counted(len(rest), "earlier line" if self.tail else "later line"), lines_html(rest)) if rest else ""
+        )
         parts = (folded, lines_html(shown)) if self.tail else (lines_html(shown), folded)
-        return card(f"{self.session.id}: {len(self.events)} events", *parts)
+        return card(f"{self.session.id}: {counted(len(self.events), 'event')}", *parts)
 
 
 @dataclass(frozen=True, repr=False)
@@ -191,7 +196,7 @@ class LabView(Shown):
     def _head(self) -> str:
         limit = self.lab.queue.max_sessions
         places = "" if limit is None else f", at most {limit} at once"
-        return (f"{self.sessions} sessions" if self.sessions else NO_SESSIONS) + places
+        return (counted(self.sessions, "session") if self.sessions else NO_SESSIONS) + places
 
     def text(self) -> str:
         """The place in lines."""

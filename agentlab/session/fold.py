@@ -217,9 +217,9 @@ def _task_validated(state: State, event: Event) -> Changes:
 
 
 def _checkpoint_written(state: State, event: Event) -> Changes:
-    requested = state.checkpoint.requested
+    requested, also = state.checkpoint.requested, state.checkpoint.also
     if requested is not None and event.payload.get("request_id") == requested[0]:
-        requested = None
+        requested, also = (also[0], also[1:]) if also else (None, ())
     checkpoint = evolve(
         state.checkpoint,
         seq=event.seq,
@@ -229,6 +229,7 @@ def _checkpoint_written(state: State, event: Event) -> Changes:
         milestone=False,
         large_result=False,
         requested=requested,
+        also=also,
         written=state.checkpoint.written + 1,
         total_cost_ms=state.checkpoint.total_cost_ms + (event.duration_ms or 0.0),
         budget_used=budget.share(state.budget),

@@ -16,6 +16,8 @@ Changes = dict[str, Any]
 Handler = Callable[[State, Event], Changes]
 
 SEEN_INPUTS = 64
+MAX_REQUESTS = 20
+"""Labels that wait for a checkpoint at once; more are not taken."""
 
 
 def fold_input(state: State, event: Event) -> Changes:
@@ -141,8 +143,14 @@ def _usage_reported(state: State, event: Event) -> Changes:
 
 
 def _checkpoint_requested(state: State, event: Event) -> Changes:
-    requested = (event.payload["id"], event.payload.get("label") or "")
-    return {"checkpoint": evolve(state.checkpoint, requested=requested)}
+    """One checkpoint answers all requests without a label; every label that is asked for gets one of its own."""
+    found: tuple[str, str] = (event.payload["id"], event.payload.get("label") or "")
+    waiting, also = state.checkpoint.requested, state.checkpoint.also
+    if waiting is None or not waiting[1]:
+        return {"checkpoint": evolve(state.checkpoint, requested=found if found[1] or waiting is None else waiting)}
+    if not found[1] or found[1] in [label for _, label in (waiting, *also)] or len(also) >= MAX_REQUESTS:
+        return {}
+    return {"checkpoint": evolve(state.checkpoint, also=(*also, found))}
 
 
 def _effect_settled(state: State, event: Event) -> Changes:

@@ -49,6 +49,7 @@ ADDED_IN_2: Mapping[str, Any] = {
     "control.own_version": 0,
     "control.queued": 0,
     "control.queued_seq": 0,
+    "checkpoint.also": [],
     "context.blocks[].cap": -1,
     "context.course": [],
     "context.full": "",

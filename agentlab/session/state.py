@@ -182,6 +182,8 @@ class CheckpointState:
     large_result: bool = False
     requested: tuple[str, str] | None = None
     """An unanswered request by hand: (id, label)."""
+    also: tuple[tuple[str, str], ...] = ()
+    """Requests with other labels that came before that one was answered; each gets a checkpoint of its own."""
     written: int = 0
     total_cost_ms: float = 0.0
     budget_used: float = 0.0

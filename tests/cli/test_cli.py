@@ -54,6 +54,14 @@ def made(tmp_path_factory):
     return home / "lab", said
 
 
+def test_the_demo_refuses_what_can_not_be_its_folder(tmp_path):
+    file = tmp_path / "file"
+    file.write_text("mine")
+    assert "is a file; the demo's lab goes into a folder" in refused("demo", "--folder", file)
+    assert "can not be made a folder for the demo's lab (Not a directory)" in refused("demo", "--folder", file / "x")
+    assert file.read_text() == "mine"
+
+
 def test_the_demo_keeps_its_promise():
     verdict = json.loads(good("demo", "--json"))
     assert verdict["verified"] is True and verdict["completed"] is True
@@ -150,6 +158,7 @@ def test_a_misspelt_word_gets_one_line_with_the_nearest_right_one(made):
     assert "tool_result" in refused("run", "sales_report", "--lab", lab, "--crash", "harness@tool_reslt")
     assert "did you mean every" in refused("run", "sales_report", "--lab", lab, "--policy", "evry=5")
     assert "NAME=VALUE" in refused("run", "sales_report", "--lab", lab, "--param", "receiver_url")
+    assert "did you mean receiver_url?" in refused("run", "sales_report", "--lab", lab, "--param", "recever_url=x")
     assert "--from" in refused("log", "may", "--lab", lab, "--from", "x")
     assert "VERB" in refused()
     assert "has ended" in refused("wake", "may", "--lab", lab)

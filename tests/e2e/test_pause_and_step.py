@@ -117,12 +117,22 @@ def test_a_checkpoint_by_hand_has_its_label(lab, gate, until):
     session = lab.create(tasks.task("gate", "write", tools=tasks.MORE_TOOLS), params={"gate": str(gate)})
     session.start()
     until((gate.parent / "gate.reached").exists, what="the tool has begun")
-    session.checkpoint("before the report")
+    session.checkpoint()
+    for label in ("before the report", "again", "before the report"):  # before the next command: none is lost
+        session.checkpoint(label)
     gate.touch()
     assert session.wait(30).status == "completed"
     labelled = [e for e in of_type(session, "checkpoint_written") if e.payload.get("label")]
-    assert [e.payload["label"] for e in labelled] == ["before the report"]
-    assert labelled[0].payload["reason"] == "by hand"
+    assert [e.payload["label"] for e in labelled] == ["before the report", "again"]
+    assert {e.payload["reason"] for e in labelled} == {"by hand"}
+
+
+def test_start_after_a_single_step_goes_on_with_the_harness_that_waits(lab):
+    session = lab.create(tasks.task("write", tools=tasks.MORE_TOOLS))
+    session.step(60)
+    session.start()
+    assert session.wait(60).status == "completed"
+    assert len(of_type(session, "harness_woken")) == 1 and session.status().crashes == 0
 
 
 def test_an_input_that_lands_while_a_checkpoint_is_written_does_not_spoil_it(lab, until):

@@ -55,7 +55,7 @@ def test_the_context_tells_layers_what_went_and_what_is_pinned(session):
     assert len(report.drift) == len(asked) - 1 and report.restated == ()
     json.dumps(report.to_json())
     text = str(report)
-    for said in ("results+window+conclusions", "order_id", "4711", "1 constraints", "compacted at", "drift now"):
+    for said in ("results+window+conclusions", "order_id", "4711", "1 constraint,", "compacted at", "drift now"):
         assert said in text
     view = ContextView(session, report)
     assert view.text() == text and "<table" in view.html() and "<script" not in view.html()

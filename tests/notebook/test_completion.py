@@ -15,7 +15,11 @@ def rest(view):
 
 @pytest.fixture
 def mine():
-    return {"my_task": al.Task(name="mine", goal="g", model=rest), "_7": al.Task(name="hidden", goal="g", model=rest)}
+    return {
+        "resting": rest,
+        "my_task": al.Task(name="mine", goal="g", model=rest),
+        "_7": al.Task(name="hidden", goal="g", model=rest),
+    }
 
 
 @pytest.mark.parametrize(
@@ -33,6 +37,10 @@ def mine():
         ("%agent run sales_report --scheme ", {"hybrid", "events", "snapshot"}),
         ("%agent kill ", {"harness", "sandbox"}),
         ("%agent help ki", {"kill"}),
+        ("%agent run sales_report --param ", {"receiver_url="}),
+        ("%agent step --task sales_report --param=rec", {"--param=receiver_url="}),
+        ("%agent run --model ", {"resting", "claude-", "anthropic:", "scripted:"}),
+        ("%agent wake --model rest", {"resting"}),
     ],
 )
 def test_lists(mine, line, some):
@@ -52,6 +60,19 @@ def test_session_ids(mine, here):
     assert complete("%agent status ", mine) == ["one", "two"]
     assert complete("%agent log t", mine) == ["two"]
     assert complete("%agent kill harness o", mine) == ["one"]
+    assert complete("%agent run x --model recorded:t", mine) == ["recorded:two"]
+
+
+def test_event_numbers(mine, here):
+    """Those of the session that the line names, else of the one in hand, in their order."""
+    session = here.take(here.lab.create(mine["my_task"], session_id="one"))
+    other = here.lab.create(mine["my_task"], session_id="two")
+    for number in range(11):
+        session.checkpoint(f"c{number}")
+    assert complete("%agent log --from ", mine) == [str(n) for n in range(1, 13)]
+    assert complete("%agent log --from 1", mine) == ["1", "10", "11", "12"]
+    assert complete("%agent log two --to ", mine) == [str(n) for n in range(1, other.state.seq + 1)]
+    assert complete("%agent at ", mine) == complete("%agent fork --at ", mine) == complete("%agent log --to ", mine)
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import shutil
 
 import pytest
 
 import agentlab as al
+from agentlab.counting import counted
 from agentlab.errors import UserError
 from agentlab.notebook import Request, agent, all_verbs, verb
 from agentlab.notebook.parsing import split
@@ -68,6 +71,15 @@ def test_words(line, words):
         ("run sales_report --tool nothing", "no tool named 'nothing'"),
         ("run sales_report extra", "'extra' is one word too many"),
         ("run sales_report --seed many", "--seed: invalid int value: 'many'"),
+        (
+            "run sales_report --param recever_url=x",
+            "no parameter of task 'sales_report' named 'recever_url': did you mean receiver_url?",
+        ),
+        ("run sea_table --param nonsense=1", "task 'sea_table' has no parameter 'nonsense'"),
+        ("panel --task sea_table --param nonsense=1", "task 'sea_table' has no parameter 'nonsense'"),
+        ("run sales_report --timeout -1", "--timeout: a number of seconds from 0 on, not '-1'"),
+        ("run sales_report --timeout soon", "a number of seconds from 0 on, not 'soon'"),
+        ("step --task sales_report --timeout nan", "a number of seconds from 0 on, not 'nan'"),
         ("kill", "missing: target"),
         ("kill harnes", "did you mean harness?"),
         ("wake", "there is no session here yet"),
@@ -161,10 +173,38 @@ def test_a_goal_alone_with_a_model_and_tools_of_cells(shell):
 
 def test_parameters_and_limits(shell):
     shell.run(TINY)
+    shell.run(
+        "@al.tool(effect='pure')\ndef add(a: int, b: int) -> int:\n    'Add.'\n    return a + b * al.task_params().get('n', 1)\n"
+        "adding = al.Task(name='sum', goal='Add.', tools=[add], model=answer, params={'name': ''}, durability='process')"
+    )
     session = shell.run('%agent run adding --param n=5 --param name="a b" --limit max_turns=7 --policy every=9').session
     assert session.definition.params == {"n": 5, "name": "a b"}
     assert session.definition.limits.max_turns == 7
     assert session.definition.policy.args == {"n": 9}
+    assert "no parameter of task 'sum' named 'nme': did you mean name" in shell.complaint(
+        "%agent run adding --param nme=1"
+    )
+    assert "no parameter of task 'sum' named 'x': known: n, name" in shell.complaint(
+        "%agent step --task adding --param x=1"
+    )
+    assert len(session.lab.sessions()) == 1  # nothing was begun
+
+
+def test_every_line_of_a_cell_shows_its_own(shell):
+    """As each would alone; what is kept in a name, and other expressions, stay as IPython has them."""
+    shell.run(TINY)
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        shell.ip.run_cell(
+            "%agent run adding\nkept = %agent status\n7 * 6\nfor n in (1, 2):\n    %agent log --from {n} --to {n}\n%agent plan"
+        )
+    text = out.getvalue()
+    assert text.count("sum-1: completed, 0 of 0 steps done") == 1 and "42" not in text
+    assert text.index("sum-1: completed") < text.index("session_started") < text.index("not done yet")
+    assert text.count("sum-1: 1 event\n") == 2
+    shell.run("%unload_ext agentlab")
+    assert not shell.ip.ast_transformers
+    shell.run("%load_ext agentlab")
 
 
 def test_the_same_from_python(here):
@@ -266,6 +306,21 @@ def test_answers(shell):
     assert shell.run("%agent run button").status.status == "waiting"
     assert shell.run("%agent deny --wake because").status.status == "completed"
     assert "no effect in doubt" in shell.complaint("%agent settle nokey done")
+
+
+def test_numbers_agree_with_their_nouns(shell):
+    assert [counted(n, "harness death") for n in (0, 1, 2, 12000)] == [
+        "0 harness deaths", "1 harness death", "2 harness deaths", "12,000 harness deaths",
+    ]  # fmt: skip
+    assert counted(1, "crash", "crashes") == "1 crash" and counted(2, "crash", "crashes") == "2 crashes"
+    shell.run(TINY)
+    shell.run("%agent step --task adding")
+    said = shell.run("%agent status").text()
+    assert "0 turns" in said and "0 harness deaths" in said
+    for _ in range(2):
+        shell.run("%agent step")
+    assert "1 turn, " in shell.run("%agent status").text()
+    assert "1 session" in shell.run("%agent").text() and "1 sessions" not in shell.run("%agent sessions").html()
 
 
 def test_a_limit_of_sessions_is_kept_in_the_lab():

@@ -16,6 +16,7 @@ from agentlab.events import Draft, Head, seal
 from agentlab.faults import Faults
 from agentlab.lab.status import Status
 from agentlab.notebook.panel import board, plots
+from agentlab.notebook.panel.alerts import alerts_html
 from agentlab.notebook.panel.allowed import Moment, why_not
 from agentlab.notebook.panel.checkpoints import comparison_html
 from agentlab.notebook.panel.choices import CHOICES
@@ -358,6 +359,29 @@ def test_a_digest_is_the_same_however_its_events_arrive(finished):
     assert [c.target for c in whole.crashes] == ["harness", "sandbox"]
     html = recoveries_html(whole, "paused")
     assert all(f"✓ {name}" in html for name in STEPS) and html.count("went on after") == 2
+
+
+def test_an_alert_is_a_line_until_it_is_over():
+    drafts = [
+        Draft("budget_alert", {"dimension": "cost_microusd", "used": 8200, "limit": 10_000, "threshold": 0.8}),
+        Draft("guard_verdict", {"rule": "cycle <of 2>", "evidence": [3, 5, 7], "action": "nudge"}),
+        Draft("budget_alert", {"dimension": "cost_microusd", "used": 9600, "limit": 10_000, "threshold": 0.95}),
+        Draft("step_completed", {"step_id": "1", "summary": ""}),
+        Draft("budget_extended", {"id": "i", "dimension": "cost_microusd", "limit": 20_000, "expected_version": 0}),
+    ]
+    events = seal(drafts, Head(0, "0" * 64), session_id="s", incarnation=1, commit_id="c", now_us=1)
+    digest = Digest()
+    seen = []
+    for event in events:
+        digest.take([event])
+        seen.append(digest.alerts.lines())
+    first = "budget: $0.0082 of $0.0100 cost_microusd used (82 %); event 1"
+    guard = "guard: cycle <of 2> repeats (3 events prove it); the model was told; event 2"
+    last = "budget: $0.0096 of $0.0100 cost_microusd used (96 %); event 3"
+    assert seen == [[first], [guard, first], [last, guard], [last], []]
+    again = Digest()
+    again.take(events[:2])
+    assert "cycle &lt;of 2&gt;" in alerts_html(again.alerts) and alerts_html(digest.alerts) == ""
 
 
 def test_lanes_have_a_sign_each_and_every_kind_a_lane():

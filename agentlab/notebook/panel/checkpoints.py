@@ -8,6 +8,7 @@ from collections.abc import Callable
 from html import escape
 from typing import Any
 
+from agentlab.counting import counted
 from agentlab.lab import Session
 from agentlab.notebook.panel.allowed import why_not
 from agentlab.notebook.panel.controls import Say
@@ -55,7 +56,7 @@ class Checkpoints:
         for index, row in enumerate(self._rows):
             row.show(shown[index] if index < len(shown) else None, now_us, self._chosen)
         total = self._feed.digest.checkpoints_written
-        words = f"{total} checkpoint{'s' if total != 1 else ''}" if total else "no checkpoint yet"
+        words = counted(total, "checkpoint") if total else "no checkpoint yet"
         if total > ROWS:
             words += f", rows {self._page * ROWS + 1}–{self._page * ROWS + len(shown)}"
         _set(self._count, f"<span class='al-quiet'>{words}</span>")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from html import escape
 from typing import Any
 
+from agentlab.counting import counted
 from agentlab.lab import Session
 from agentlab.notebook.panel.allowed import Moment, why_not
 from agentlab.notebook.panel.deeds import Deeds
@@ -108,7 +109,7 @@ def one_step(session: Session) -> str:
     """Do exactly one command."""
     planned = session.plan().describe()
     events = session.step()
-    return f"did {planned}: {len(events)} events"
+    return f"did {planned}: {counted(len(events), 'event')}"
 
 
 def pause(session: Session) -> str:

@@ -11,8 +11,10 @@ from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from agentlab.counting import counted
 from agentlab.events import Event
 from agentlab.lab.lines import event_line
+from agentlab.notebook.panel.alerts import Alerts
 from agentlab.notebook.panel.crashes import Crash, CrashWatch
 from agentlab.notebook.panel.lanes import LANES, lane_of, sign_of
 
@@ -70,6 +72,7 @@ class Digest:
     started_ts: int = 0
     ts: int = 0
     watch: CrashWatch = field(default_factory=CrashWatch)
+    alerts: Alerts = field(default_factory=Alerts)
     lock: threading.RLock = field(default_factory=threading.RLock, compare=False, repr=False)
     """Held while an event is taken in, and by readers on other threads."""
     _snapshot: tuple[int, int] = (0, 0)
@@ -107,15 +110,16 @@ class Digest:
             self.checkpoints_written += 1
             self.checkpoints.append(self._checkpoint(event))
         self.watch.take(event)
+        self.alerts.take(event)
 
     def _checkpoint(self, event: Event) -> CheckpointRow:
         p = event.payload
         parts = [f"state at {p['cursor']}"]
         if p.get("snapshot"):
             files, size = self._snapshot
-            parts.append(f"{files} files, {size_text(size)}")
+            parts.append(f"{counted(files, 'file')}, {size_text(size)}")
         if self.effects:
-            parts.append(f"{self.effects} effect{'s' if self.effects != 1 else ''}")
+            parts.append(counted(self.effects, "effect"))
         return CheckpointRow(
             seq=event.seq,
             cursor=int(p["cursor"]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from agentlab.notebook.display import SIGNS
+from agentlab.notebook.panel.alerts import alerts_html
 from agentlab.notebook.panel.digest import Digest, time_text
 from agentlab.notebook.panel.feed import Feed
 
@@ -23,7 +24,7 @@ def header_html(feed: Feed) -> str:
     )
     share = 100 * status.steps_done / status.steps if status.steps else 0
     bar = f"<div class='al-bar'><i style='width:{share:.0f}%'></i></div>"
-    return head + bar + _figures(feed, digest) + _doing(feed, digest)
+    return head + bar + _figures(feed, digest) + alerts_html(digest.alerts) + _doing(feed, digest)
 
 
 def _at(feed: Feed) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+from agentlab.counting import counted
 from agentlab.notebook.panel.digest import LINES, Digest
 
 SHOWN = 150
@@ -29,7 +30,7 @@ class LogLines:
         with self._digest.lock:
             known = list(self._digest.lines)
         found = [line for _, _, line in known if all(word in line.lower() for word in words)]
-        head = f"{len(found):,} of the newest {len(known):,} events" if words else f"{self._digest.seq:,} events"
+        head = f"{len(found):,} of the newest {len(known):,} events" if words else counted(self._digest.seq, "event")
         if len(found) > SHOWN:
             head += f", the newest {SHOWN} are shown"
         if self._digest.seq > LINES and words:

@@ -9,6 +9,7 @@ import base64
 from html import escape
 from typing import Any
 
+from agentlab.counting import counted
 from agentlab.notebook.display import card, columns, fold, mode, paragraph, stable, table
 from agentlab.notebook.panel.crashes import Crash
 from agentlab.notebook.panel.digest import CheckpointRow, Digest, size_text, time_text
@@ -24,7 +25,7 @@ SHOWN = 12
 def record_html(feed: Feed) -> str:
     """The record as tables."""
     digest, status = feed.digest, feed.moment.status
-    head = f"{status.steps_done} of {status.steps} steps done, {digest.seq} events"
+    head = f"{status.steps_done} of {status.steps} steps done, {counted(digest.seq, 'event')}"
     parts = [paragraph(head, quiet=True)]
     if digest.crashes:
         parts.append(table(_CRASHES, _crash_rows(digest)))
@@ -37,7 +38,7 @@ def record_text(feed: Feed) -> str:
     """The record as text."""
     digest, status = feed.digest, feed.moment.status
     lines = [
-        f"{feed.session.id}: {feed.moment.word}, {status.steps_done} of {status.steps} steps done, {digest.seq} events"
+        f"{feed.session.id}: {feed.moment.word}, {status.steps_done} of {status.steps} steps done, {counted(digest.seq, 'event')}"
     ]
     if digest.crashes:
         lines.append(columns(_CRASHES, _crash_rows(digest)))

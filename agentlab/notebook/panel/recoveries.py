@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
+from agentlab.counting import counted
 from agentlab.notebook.panel.crashes import STEPS, Crash
 from agentlab.notebook.panel.digest import Digest, time_text
 from agentlab.notebook.panel.header import money, short
@@ -61,16 +62,16 @@ def _restoring(crash: Crash) -> str:
 
 
 def _cost(crash: Crash) -> str:
-    lost = [f"{crash.lost_steps} step{'s' if crash.lost_steps != 1 else ''}"] if crash.lost_steps else []
-    lost += [f"{crash.superseded} events superseded"] if crash.superseded else []
+    lost = [counted(crash.lost_steps, "step")] if crash.lost_steps else []
+    lost += [counted(crash.superseded, "event") + " superseded"] if crash.superseded else []
     risk = f", {short(crash.at_risk)} tokens at risk" if crash.at_risk else ""
     cells = [
         ("lost", escape(crash.lost) or (", ".join(lost) or "nothing that was recorded" if crash.over else "…")),
-        ("redone", f"{crash.redone} call{'s' if crash.redone != 1 else ''}"),
+        ("redone", counted(crash.redone, "call")),
         ("effects verified", escape("; ".join(crash.verified)) or "none pending"),
         (
             "paid",
-            f"{short(crash.spent_tokens)} tokens, {money(crash.spent_microusd)}, {crash.model_calls} model calls{risk}",
+            f"{short(crash.spent_tokens)} tokens, {money(crash.spent_microusd)}, {counted(crash.model_calls, 'model call')}{risk}",
         ),
     ]
     return "<div>" + " &nbsp; ".join(f"<span class='al-quiet'>{n}</span> {v}" for n, v in cells) + "</div>"

@@ -30,6 +30,7 @@ body[data-jp-theme-light=false] .al-panel{--al-plan:#a8a8a8;--al-model:#62b6ff;-
 .al-figures span{color:var(--al-quiet);font-size:11px}
 .al-bar{height:4px;border-radius:2px;background:var(--al-line);margin-top:7px;overflow:hidden}
 .al-bar i{display:block;height:4px;background:var(--al-tool)}
+.al-alert{margin-top:7px;border-left:4px solid var(--al-saved);padding:1px 0 1px 8px;color:var(--al-saved);overflow-wrap:anywhere}
 .al-next{margin-top:7px;display:flex;gap:8px;align-items:baseline;min-height:19px}
 .al-next>span{color:var(--al-quiet);flex:none}
 .al-next code,.al-said code{font:12px var(--al-mono);background:none;color:inherit;white-space:nowrap;overflow:hidden;

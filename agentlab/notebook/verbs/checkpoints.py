@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from agentlab.counting import counted
 from agentlab.lab import Session
 from agentlab.lab.checkpoints import Checkpoint
 from agentlab.notebook.display import Shown, card, columns, lines_html, table
@@ -27,11 +28,11 @@ class CheckpointsTable(Shown):
 
     def text(self) -> str:
         """The checkpoints as a text table."""
-        return f"{self.session.id}: {len(self.rows)} checkpoints\n{columns(_HEADS, self._rows())}"
+        return f"{self.session.id}: {counted(len(self.rows), 'checkpoint')}\n{columns(_HEADS, self._rows())}"
 
     def html(self) -> str:
         """The checkpoints as an HTML table."""
-        return card(f"{self.session.id}: {len(self.rows)} checkpoints", table(_HEADS, self._rows()))
+        return card(f"{self.session.id}: {counted(len(self.rows), 'checkpoint')}", table(_HEADS, self._rows()))
 
 
 @dataclass(frozen=True, repr=False)

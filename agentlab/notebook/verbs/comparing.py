@@ -13,7 +13,7 @@ from agentlab.notebook import completion
 from agentlab.notebook.display import mode
 from agentlab.notebook.place import current, model_named, task_named
 from agentlab.notebook.registry import Request, verb
-from agentlab.notebook.verbs.running import assigned
+from agentlab.notebook.verbs.running import parameters
 from agentlab.policies import TRIGGERS
 
 
@@ -28,7 +28,7 @@ def compare(request: Request) -> Compared:
     asked, lab = request.options, request.place.lab
     what_if = asked.mode == "what-if" and asked.task in lab.store.sessions()
     task = asked.task if what_if else task_named(asked.task, request.namespace)
-    params = {**task.params, **assigned(asked.param, "--param")} if asked.param and not what_if else None
+    params = parameters(task, asked.param) if asked.param and not what_if else None
     return compare_as_asked(asked, task, lab, model_named(asked.model, request.namespace), params)
 
 

@@ -6,6 +6,7 @@ import argparse
 from dataclasses import dataclass
 from typing import Any
 
+from agentlab.counting import counted
 from agentlab.lab import Session
 from agentlab.lab.registry import Effect, in_doubt
 from agentlab.notebook.display import Shown, card, columns, commands_html, commands_text, joined, table
@@ -33,7 +34,7 @@ class EffectsTable(Shown):
 
     def _title(self) -> str:
         count = len(in_doubt(self.rows))
-        effects = f"{len(self.rows)} effect{'' if len(self.rows) == 1 else 's'}"
+        effects = counted(len(self.rows), "effect")
         return f"{self.session.id}: {effects}" + (f", {count} in doubt" if count else "")
 
     def text(self) -> str:

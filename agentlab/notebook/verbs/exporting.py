@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from agentlab.counting import counted
 from agentlab.notebook.registry import Request, verb
 from agentlab.notebook.views import Said
 
@@ -21,4 +22,4 @@ def export(request: Request) -> Said:
     o = request.options
     session = request.place.session(o.session)
     made = session.export(o.to, from_seq=o.from_seq, to_seq=o.to_seq)
-    return Said(session.id, f"{made.events} events in {made.path}", session=session, value=made)
+    return Said(session.id, f"{counted(made.events, 'event')} in {made.path}", session=session, value=made)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from agentlab import authoring
+from agentlab.counting import counted
 from agentlab.notebook.parsing import VerbParser, verb_named
 from agentlab.notebook.place import tasks_in
 from agentlab.notebook.registry import Request, verb
@@ -46,7 +47,7 @@ def verify(request: Request) -> Said:
     """Check the hash chain; the head is in ``value``, to be kept elsewhere."""
     session = request.place.session(request.options.session)
     head = session.verify()
-    return Said(session.id, f"{head.seq} events, every hash matches", session=session, value=head)
+    return Said(session.id, f"{counted(head.seq, 'event')}, every hash matches", session=session, value=head)
 
 
 @verb("sessions", "the sessions of the lab")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from agentlab.notebook.panel import panel as open_panel
 from agentlab.notebook.place import task_named
 from agentlab.notebook.registry import Request, verb
-from agentlab.notebook.verbs.running import assigned
+from agentlab.notebook.verbs.running import parameters
 
 if TYPE_CHECKING:
     from agentlab.notebook.panel.board import Panel
@@ -26,6 +26,6 @@ def panel(request: Request) -> Panel:
     o, place = request.options, request.place
     if o.task is not None:
         task = task_named(o.task, request.namespace)
-        made = place.lab.create(task, params={**task.params, **assigned(o.param, "--param")})
+        made = place.lab.create(task, params=parameters(task, o.param))
         return open_panel([*map(place.lab.session, o.session), place.take(made)])
     return open_panel([place.lab.session(name) for name in o.session] or place.session())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from agentlab.counting import counted
 from agentlab.notebook.registry import Request, verb
 from agentlab.notebook.views import LabView, StatusView, TableView
 from agentlab.pool.words import session_limit
@@ -36,7 +37,7 @@ def queue(request: Request) -> TableView:
     waiting = request.place.lab.queue
     rows = tuple((p.session_id, p.place or "runs", p.ticket) for p in waiting.places())
     limit = waiting.max_sessions
-    title = "queue: no limit" if limit is None else f"queue: at most {limit} sessions at once"
+    title = "queue: no limit" if limit is None else f"queue: at most {counted(limit, 'session')} at once"
     return TableView(title, ("session", "place", "ticket"), rows)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import time
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from typing import Any
 from agentlab.authoring import Task, task_names
 from agentlab.errors import BadDefinition, UserError
 from agentlab.lab import Session
+from agentlab.lab.parameters import check_parameters
 from agentlab.notebook.live import follow
 from agentlab.notebook.place import model_named, task_named, tasks_in, tools_named
 from agentlab.notebook.registry import Request, verb
@@ -62,7 +64,7 @@ def _start_arguments(parser: argparse.ArgumentParser) -> None:
     add("--strategy", choices=("statement", "synthetic_error", "nothing"), help="what the model is told after a crash")
     add("--durability", choices=("disk", "group", "process"), help="what an acknowledged event survives")
     add("--seed", type=int, help="the seed of random faults, recorded with them")
-    add("--timeout", type=float, metavar="SECONDS", help="give the cell back after so long; the session goes on")
+    add("--timeout", type=seconds, metavar="SECONDS", help="give the cell back after so long; the session goes on")
 
 
 def _run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -95,7 +97,7 @@ def _begin(request: Request) -> Session:
     }
     task = _task(request)
     if o.param:
-        overrides["params"] = {**task.params, **assigned(o.param, "--param")}
+        overrides["params"] = parameters(task, o.param)
     if o.limit:
         overrides["limits"] = assigned(o.limit, "--limit")
     session = request.place.lab.create(
@@ -144,6 +146,28 @@ def assigned(items: list[str], option: str) -> Mapping[str, Any]:
     return found
 
 
+def parameters(task: Task, items: list[str]) -> Mapping[str, Any]:
+    """The parameters of a task with those that are given in a line.
+
+    Raises:
+        UserError: one that the task does not have (near matches in the message).
+    """
+    given = assigned(items, "--param")
+    check_parameters(task, given)
+    return {**task.params, **given}
+
+
+def seconds(text: str) -> float:
+    """A duration of an option: a number of seconds from 0 on."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not 0 <= found < math.inf:
+        raise argparse.ArgumentTypeError(f"a number of seconds from 0 on, not {text!r}")
+    return found
+
+
 def finish(session: Session, timeout_s: float | None = None) -> RunResult:
     """Wait until the session rests; the run as it then stands."""
     follow(session, timeout_s)
@@ -168,7 +192,7 @@ def _wake_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--trust", action="store_true", help="run pickled tools that another owner made")
     parser.add_argument("--confirm", action="store_true", help="ask a person before a recovery is over")
     parser.add_argument("--background", action="store_true", help="return at once")
-    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="give the cell back after so long")
+    parser.add_argument("--timeout", type=seconds, metavar="SECONDS", help="give the cell back after so long")
 
 
 @verb("wake", "a new harness takes the session up after its cursor", arguments=_wake_arguments)

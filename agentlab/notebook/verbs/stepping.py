@@ -7,7 +7,7 @@ import argparse
 from agentlab.errors import UserError
 from agentlab.notebook.registry import Request, verb
 from agentlab.notebook.results import PlanView, StepResult, next_commands
-from agentlab.notebook.verbs.running import finish
+from agentlab.notebook.verbs.running import finish, parameters, seconds
 from agentlab.notebook.views import Said
 
 
@@ -20,7 +20,9 @@ def _step_arguments(parser: argparse.ArgumentParser) -> None:
     session_argument(parser)
     parser.add_argument("--task", metavar="NAME", help="begin a session of this task first")
     parser.add_argument("--param", action="append", default=[], metavar="NAME=VALUE", help="with --task: a parameter")
-    parser.add_argument("--timeout", type=float, default=120.0, metavar="SECONDS", help="how long the command may take")
+    parser.add_argument(
+        "--timeout", type=seconds, default=120.0, metavar="SECONDS", help="how long the command may take"
+    )
 
 
 @verb("step", "exactly one command of the harness, shown before and after", arguments=_step_arguments)
@@ -37,12 +39,11 @@ def step(request: Request) -> StepResult:
 
 def _create(request: Request) -> None:
     from agentlab.notebook.place import task_named
-    from agentlab.notebook.verbs.running import assigned
 
     o = request.options
     task = task_named(o.task, request.namespace)
-    params = {**task.params, **assigned(o.param, "--param")}
-    request.place.take(request.place.lab.create(task, session_id=o.session, params=params))
+    made = request.place.lab.create(task, session_id=o.session, params=parameters(task, o.param))
+    request.place.take(made)
 
 
 @verb("plan", "the next command, described and not done", arguments=session_argument)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from agentlab.counting import counted
 from agentlab.lab.differing import Difference, diff
 from agentlab.lab.timetravel import StateAt
 from agentlab.notebook.place import model_named
@@ -68,7 +69,8 @@ def fork(request: Request) -> Said | RunResult:
         made.wake(background=True, trust=o.trust)
         return finish(made)
     told = len(made.effects_on_record())
-    sentence = f"shares events 1 to {made.log.base.seq} of {parent.id}; {told} effects are on record and not repeated"
+    record = counted(told, "effect is", "effects are")
+    sentence = f"shares events 1 to {made.log.base.seq} of {parent.id}; {record} on record and not repeated"
     return Said(made.id, sentence, next_commands(made), made)
 
 
