@@ -4,36 +4,27 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from agentlab.comparing.compared import Compared
-from agentlab.comparing.conditions import Condition, Plan, policies_of, policy_conditions, spec_of
+from agentlab.comparing.conditions import Condition, Plan, policies_of, policy_conditions
 from agentlab.comparing.engine import conduct
 from agentlab.comparing.frames import run_frame, sorted_runs
-from agentlab.comparing.histories import RUNS, events_of, measured_latencies
 from agentlab.comparing.latencies import Latencies
-from agentlab.comparing.outside import outside_of
-from agentlab.comparing.running import Runner
 from agentlab.comparing.simulating import Crashes
 from agentlab.comparing.summary import summarise
+from agentlab.comparing.worlds import Asked, Mode
 from agentlab.definition import PolicySpec
-from agentlab.errors import BadDefinition, UnknownName
-from agentlab.events import canonical, digest, plain
-from agentlab.explorer.subject import Subject
+from agentlab.errors import UnknownName
 from agentlab.failures import Exponential, Process
 from agentlab.lab import Lab, Session
 
 if TYPE_CHECKING:
     from agentlab.authoring import Task
-
-Mode = Literal["simulated", "real", "what-if"]
-MODES = ("simulated", "real", "what-if")
-LIMIT_S = 600.0
-"""Seconds after which a real run is ended and counts as unfinished."""
 
 
 def compare(
@@ -86,48 +77,22 @@ def compare(
     Raises:
         UserError: whatever can not be run as asked; nothing was run then.
     """
-    if mode not in MODES:
-        raise UnknownName("mode", str(mode), MODES)
-    process = Exponential(float(faults)) if isinstance(faults, (int, float)) else faults
-    crashes = Crashes(process, target)
-    mtbf_s = getattr(process, "mtbf", getattr(process, "period_s", None))
+    asked = Asked(
+        task, mode, _crashes_of(faults, target), model, overrides, latencies, limit_s, restart_s, checkpoint_s, lab
+    )
     conditions = policy_conditions(
-        policies_of(policies), (schemes,) if isinstance(schemes, str) else tuple(schemes), mtbf_s
+        policies_of(policies), (schemes,) if isinstance(schemes, str) else tuple(schemes), asked.mtbf_s
     )
     numbers = tuple(range(seeds)) if isinstance(seeds, int) else tuple(int(seed) for seed in seeds)
     _known(baseline, conditions)
-    with _home(lab) as home:
-        about: dict[str, Any] = {"mode": mode, "faults": process.to_json() if process else None, "target": target}
-        remarks: list[str] = []
-        if mode == "what-if":
-            runner, subject = _replayed(task, crashes, home, checkpoint_s, restart_s, about, remarks)
-            outside: Any = outside_of(None, {}, home.path)
-        else:
-            given = _task(task, mode)
-            subject = given.name
-            about |= _identity(given, model, overrides, conditions[0])
-            outside = outside_of(given if mode == "real" else None, overrides, home.path)
-        with outside as changed:
-            if mode == "simulated":
-                drawn = latencies or measured_latencies(lab, subject)
-                about["latencies"] = drawn.source
-                remarks.append(f"Simulated; latencies {drawn.source}.")
-                from agentlab.comparing.runners import SimulatedRunner
-
-                runner = SimulatedRunner(given, crashes, drawn, model, overrides, limit_s or 1e9)
-            elif mode == "real":
-                from agentlab.comparing.real import RealRunner
-
-                remarks.append("Real processes, killed with SIGKILL.")
-                runner = RealRunner(given, crashes, home.path / RUNS, model, changed, limit_s or LIMIT_S)
-            plan = Plan("compare", subject, conditions, numbers, about)
-            recording = conduct(plan, runner, home, name=name, executor=executor, progress=progress)
-        frame = sorted_runs(run_frame(recording.results(), mode, mtbf_s), [c.name for c in conditions])
+    with _home(lab) as home, asked.world(home, conditions[0]) as world:
+        plan = Plan("compare", world.subject, conditions, numbers, world.about)
+        recording = conduct(plan, world.runner, home, name=name, executor=executor, progress=progress)
+        frame = sorted_runs(run_frame(recording.results(), mode, asked.mtbf_s), [c.name for c in conditions])
     counted = f"{_count(len(conditions), 'condition')}, {_count(len(numbers), 'seed')}"
-    title = f"{subject}: {counted}, {_crashes(process, target)} ({mode})"
-    return Compared(
-        title, frame, summarise(frame, baseline), recording.session_id if lab is not None else "", tuple(remarks)
-    )
+    title = f"{world.subject}: {counted}, {_told(asked.crashes)} ({mode})"
+    session_id = recording.session_id if lab is not None else ""
+    return Compared(title, frame, summarise(frame, baseline), session_id, world.remarks)
 
 
 @contextmanager
@@ -144,21 +109,8 @@ def _home(lab: Lab | None) -> Iterator[Lab]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _task(task: Any, mode: str) -> Task:
-    from agentlab import authoring
-
-    if isinstance(task, Session):
-        raise BadDefinition(
-            f"mode {mode} runs a task: give its name or the task itself; a recorded session is for what-if"
-        )
-    return authoring.task(task) if isinstance(task, str) else task
-
-
-def _identity(task: Any, model: Any, overrides: Mapping[str, Any], first: Condition) -> dict[str, Any]:
-    """What results depend on besides the conditions; defining the task here finds its mistakes before anything runs."""
-    definition = Subject(task, model, policy=spec_of(first), scheme=first.values["scheme"], **overrides).definition
-    data = {k: v for k, v in definition.to_json().items() if k not in ("policy", "scheme")}
-    return {"definition": digest(canonical(plain(data))), "model": definition.model}
+def _crashes_of(faults: Process | float | None, target: str) -> Crashes:
+    return Crashes(Exponential(float(faults)) if isinstance(faults, (int, float)) else faults, target)
 
 
 def _known(baseline: str | None, conditions: Sequence[Condition]) -> None:
@@ -167,27 +119,12 @@ def _known(baseline: str | None, conditions: Sequence[Condition]) -> None:
         raise UnknownName("baseline", baseline, names)
 
 
-def _replayed(
-    task: Any, crashes: Crashes, lab: Lab, checkpoint_s: float | None, restart_s: float | None,
-    about: dict[str, Any], remarks: list[str],
-) -> tuple[Runner, str]:  # fmt: skip
-    from agentlab.comparing.replaying import ReplayRunner
-
-    session_id, events = events_of(task, lab)
-    runner = ReplayRunner(events, crashes, checkpoint_s, restart_s)
-    about |= {"session": session_id, "head": events[-1].hash, "costs": runner.to_json()}
-    remarks.append(
-        f"Replayed from {session_id}: {runner.track.work_s:.3g} s of work in {runner.track.end} spans, {runner.checkpoint_s:.3g} s"
-        f" for a checkpoint, {runner.restart_s:.3g} s for a restart."
-    )
-    return runner, session_id
-
-
 def _count(number: int, what: str) -> str:
     return f"{number} {what}" + ("" if number == 1 else "s")
 
 
-def _crashes(process: Process | None, target: str) -> str:
+def _told(crashes: Crashes) -> str:
+    process, target = crashes.process, crashes.target
     if process is None:
         return "no crash"
     numbers = ", ".join(

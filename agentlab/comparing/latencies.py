@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentlab.errors import BadDefinition
-from agentlab.events import Event
+from agentlab.events import Event, canonical, digest
 from agentlab.events.kinds import KINDS
 
 Key = tuple[str, ...]
@@ -55,6 +55,11 @@ class Latencies:
     measured: Mapping[Key, Sequence[float]] = field(default_factory=dict)
     source: str = "assumed"
     _known: dict[Key, Sequence[float]] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def digest(self) -> str:
+        """Digest of the values: runs that draw from others are other runs."""
+        return digest(canonical({"\n".join(key): list(values) for key, values in self.measured.items()}))
 
     def of(self, key: Key) -> Sequence[float]:
         """Values to draw from: of this very key, of the kind whatever it is about, or what is assumed."""

@@ -14,7 +14,7 @@ from agentlab.effects.outbox import notifies
 def outside_of(task: Any, overrides: Mapping[str, Any], folder: Path) -> Iterator[dict[str, Any]]:
     """The overrides, with the address of a receiver that lives as long as the runs where the task needs one."""
     params = {**getattr(task, "params", {}), **(overrides.get("params") or {})}
-    if task is None or "receiver_url" in params or not notifies(task):
+    if "receiver_url" in params or not notifies(task):
         yield dict(overrides)
         return
     from agentlab.effects.receiver import ReceiverProcess

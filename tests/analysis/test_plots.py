@@ -223,6 +223,13 @@ def test_policies_against_the_curve() -> None:
     figure.canvas.draw()
 
 
+def test_the_curve_of_policies_counts_each_checkpoint_once() -> None:
+    cost = [0.1] * 4 + [0.4] * 4 + [float("nan")] * 4
+    ax = plots.policies(comparison(checkpoint_s=cost, checkpoints=[8] * 4 + [1] * 4 + [0] * 4, mtbf_s=50.0))
+    (label,) = [text for text in words(ax) if text.startswith("theory")]
+    assert "checkpoint 0.133 s" in label  # (8 * 0.1 + 1 * 0.4) / 9
+
+
 def test_policies_of_a_frame_with_less_in_it() -> None:
     frame = comparison().rename(columns={"condition": "policy"})[["policy", "seed", "overhead_s", "lost_s"]]
     ax = plots.policies(frame)

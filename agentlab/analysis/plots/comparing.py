@@ -9,6 +9,8 @@ from agentlab.analysis.sources import Frame
 from agentlab.errors import UserError
 from agentlab.interval import daly, segment_time, young
 
+FEWEST = 6
+"""Runs that a 95 % interval is made of at least, as :func:`agentlab.experiments.fit.values_for` says why."""
 _OPTIMA = (("Young", "*", young), ("Daly", "p", daly))
 
 NEEDED = ("overhead_s", "lost_s")
@@ -37,7 +39,7 @@ def policies(frame: Frame, *, ax: d.Axes | None = None) -> d.Axes:
     Takes the frame of ``al.compare(…)``: one row per run with ``condition`` (or ``policy``), ``overhead_s``, ``lost_s``,
     and where there are ``redone_s`` (counted as lost), ``work_s``, ``checkpoint_s``, ``mtbf_s``, ``faults``,
     ``recovery_s``, ``completed``. Pale marks are runs, crosses those that did not complete; a full mark is a condition's
-    mean with its 95 % interval (normal, over runs). The curve is what theory expects of every interval, for the mean
+    mean with its 95 % interval (normal, over runs; none under 6). The curve is what theory expects of every interval, for the mean
     cost of a checkpoint and the mean time between failures of these runs, with Young's and Daly's intervals on it
     (:mod:`agentlab.interval`). Data: condition, overhead, lost (shares of the work), completed, faults, recovery_s.
 
@@ -114,16 +116,21 @@ def _condition(ax: d.Axes, name: str, group: Frame, index: int) -> str:
 
 
 def _half(values: Frame) -> float:
-    """Half the width of the 95 % interval of a mean."""
-    return 1.96 * float(values.std(ddof=1)) / len(values) ** 0.5 if len(values) > 1 else 0.0
+    """Half the width of the 95 % interval of a mean; 0 of so few runs that there is none."""
+    return 1.96 * float(values.std(ddof=1)) / len(values) ** 0.5 if len(values) >= FEWEST else 0.0
 
 
 def _theory(frame: Frame) -> _Theory | None:
     if not {"checkpoint_s", "mtbf_s"} <= set(frame.columns):
         return None
-    delta, mtbf = frame.checkpoint_s.astype(float).mean(), frame.mtbf_s.astype(float).median()
+    cost, mtbf = frame.checkpoint_s.astype(float), frame.mtbf_s.astype(float).median()
+    if "checkpoints" in frame:  # each checkpoint counts once, as in the summary's sentence
+        count = frame.checkpoints.astype(float).where(cost.notna())
+        delta = float((cost * count).sum() / count.sum()) if count.sum() > 0 else float("nan")
+    else:
+        delta = float(cost.mean())
     work = float(frame.work_s.astype(float).mean())
-    return _Theory(float(delta), float(mtbf), work) if delta > 0 and mtbf > 0 else None  # NaN compares as false
+    return _Theory(delta, float(mtbf), work) if delta > 0 and mtbf > 0 else None  # NaN compares as false
 
 
 def _curve(ax: d.Axes, theory: _Theory, data: Frame) -> str:
