@@ -26,7 +26,8 @@ class Arming:
 
     A fault strikes once in a session: its mark (a file in ``folder``) is durable before it strikes, so the next
     harness knows, arms it no more, and writes the mark into the log. ``shift_clock`` (seconds) and ``second`` (wake
-    another harness on this session, see it open it, and die of the fault of that id) carry out what those faults ask for.
+    another harness on this session, with the faults that are still to strike, and see it open it) carry out what those
+    faults ask for.
     """
 
     def __init__(
@@ -35,7 +36,7 @@ class Arming:
         sandbox_record: Callable[[], Mapping[str, Any]],
         kill_sandbox: KillSandbox,
         shift_clock: Callable[[float], None] = lambda seconds: None,
-        second: Callable[[str], None] = lambda death_id: None,
+        second: Callable[[Sequence[Fault]], None] = lambda faults: None,
     ) -> None:
         self._marks = Marks(folder)
         self._sandbox_record = sandbox_record
@@ -55,8 +56,6 @@ class Arming:
         self._lock = threading.RLock()
         self.struck: list[dict[str, Any]] = []
         """Faults that struck and left this process alive; to be written into the log."""
-        self.succeeded = False
-        """A second harness has opened the session, and is dead again."""
 
     def watch(self, sandbox_record: Callable[[], Mapping[str, Any]]) -> None:
         """Say where the record of the sandbox is found from now on."""
@@ -165,8 +164,10 @@ class Arming:
         if fault.target == "clock":
             self._shift_clock(-fault.value if fault.action == "back" else fault.value)
         elif fault.action == "second":
-            self._second(f"{fault.id}-second")
-            self.succeeded = True
+            # What is still to strike is for the harness that works on, not for the one that it fences.
+            rest, self._faults = self._faults, []
+            self._second(rest)
+            return
         elif fault.target == "harness":
             os.kill(os.getpid(), SIGNALS[fault.action])
             if fault.action == "kill":

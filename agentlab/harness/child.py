@@ -23,6 +23,7 @@ from agentlab.faults.arming import Arming
 from agentlab.faults.spec import fault_from_json
 from agentlab.harness.assembly import assemble
 from agentlab.harness.sealing import seal_ended
+from agentlab.harness.second import SecondHarness, watch_first
 from agentlab.keeperlink import KeeperLink, death_told
 
 EXIT_FENCED, EXIT_REFUSED, EXIT_FAILED = 4, 5, 6
@@ -42,16 +43,17 @@ def main(argv: list[str] | None = None) -> int:
     link = KeeperLink.from_env()
     if link is not None:
         link.watch(lambda reason: os._exit(3))
+    watch_first(lambda reason: os._exit(3))
     clock = ShiftedClock(SystemClock())
-    arming = _armed(os.environ.pop("AGENTLAB_ARM", None), options, clock)
+    second = SecondHarness(Path(options.lab), options.session, options.trust)
+    arming = _armed(os.environ.pop("AGENTLAB_ARM", None), options, clock, second)
     reach(CrashPoint.WAKE, "before")
     try:
         why = drive(options, link, arming, clock)
     except Fenced as error:
-        # A second harness that an injected fault woke is dead by now: then the next one is to follow, as after a death.
-        return _failed(error, None if arming.succeeded else link, EXIT_FENCED, "fenced")
+        return _fenced(error, link, EXIT_FENCED, "fenced", second)
     except UserError as error:
-        return _failed(error, link, EXIT_REFUSED, "refused")
+        return _fenced(error, link, EXIT_REFUSED, "refused", second)
     except AgentlabError as error:
         return _failed(error, None, EXIT_FAILED, "failed")
     if why == "ended":
@@ -76,7 +78,9 @@ def drive(options: argparse.Namespace, link: KeeperLink | None, arming: Arming, 
         incarnation.close()
 
 
-def _armed(schedule: str | None, options: argparse.Namespace, clock: ShiftedClock) -> Arming:
+def _armed(
+    schedule: str | None, options: argparse.Namespace, clock: ShiftedClock, second: SecondHarness
+) -> Arming:
     from agentlab.log.paths import folder_name
     from agentlab.sandbox.killing import kill_sandbox, stop_sandbox
 
@@ -88,22 +92,25 @@ def _armed(schedule: str | None, options: argparse.Namespace, clock: ShiftedCloc
         else:
             kill_sandbox(record, keep_folder=target == "sandbox-process")
 
-    arming = Arming(folder, lambda: {}, kill, clock.shift, lambda death_id: _second(options, death_id))
+    arming = Arming(folder, lambda: {}, kill, clock.shift, second.start)
     crashpoints.arm(arming)
     if schedule:
         arming.add([fault_from_json(f) for f in json.loads(schedule)])
     return arming
 
 
-def _second(options: argparse.Namespace, death_id: str) -> None:
-    """Wake another harness on this session, let it open it, and let it die: who woke first is the zombie now."""
-    import subprocess
-
-    death = {"id": death_id, "target": "harness", "point": CrashPoint.WAKE.value, "when": "after"}
-    argv = [sys.executable, "-P", "-m", "agentlab.harness.child", "--lab", options.lab, f"--session={options.session}"]
-    argv += ["--takeover", *(["--trust"] if options.trust else [])]
-    env = {**os.environ, "AGENTLAB_ARM": json.dumps([death])}
-    subprocess.run(argv, env=env, stdin=subprocess.DEVNULL, timeout=60, check=False)
+def _fenced(error: AgentlabError, link: KeeperLink | None, code: int, state: str, second: SecondHarness) -> int:
+    """This harness stops; where a fault had started a second one, its parent stays until that one has left."""
+    if not second.started:
+        return _failed(error, link, code, state)
+    _failed(error, None, code, state)
+    crashpoints.arm(None)
+    why = second.follow()
+    if why is None:  # the second died: as after any death the keeper starts the next
+        return code
+    if link is not None:
+        link.done(why)
+    return 0
 
 
 def _failed(error: AgentlabError, link: KeeperLink | None, code: int, state: str) -> int:

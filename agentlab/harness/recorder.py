@@ -157,7 +157,7 @@ class Recorder:
             if KINDS[event.type].cls == "opening" and event.incarnation > self.incarnation:
                 raise Fenced(
                     f"session {event.session_id!r} was opened by incarnation {event.incarnation} at event {event.seq};"
-                    f" incarnation {self.incarnation} stops here"
+                    f" incarnation {self.incarnation} stops here{self._refused()}"
                 )
         self.committed = fold_all(self.committed, fresh)
         self.state = self.committed
@@ -166,6 +166,10 @@ class Recorder:
         for draft in kept:
             self._take(draft, self._sealed(draft))
         return len(kept) < len(staged)
+
+    def _refused(self) -> str:
+        kinds = dict.fromkeys(event.type for event in self._events)
+        return f"; refused: {', '.join(kinds)}" if kinds else ""
 
     def forget(self) -> None:
         """Drop what is staged (a command that was interrupted before its write-ahead)."""
