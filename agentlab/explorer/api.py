@@ -18,7 +18,7 @@ from agentlab.explorer.driving import drive
 from agentlab.explorer.exploring import ENOUGH, ZOMBIES, Explorer, late, play, stage
 from agentlab.explorer.judging import judge
 from agentlab.explorer.report import Report
-from agentlab.explorer.schedule import Schedule, Strike, kept_task, parse_schedule, read_schedule
+from agentlab.explorer.schedule import Schedule, Strike, kept_task, parse_strike, read_schedule
 from agentlab.explorer.subject import Subject
 from agentlab.explorer.world import World
 from agentlab.ports import Durability
@@ -67,6 +67,7 @@ def explore(
     budget_s: float | None = None,
     keep: str | Path | None = None,
     stop_after: int = ENOUGH,
+    faults: bool = False,
     model: Any = None,
     **overrides: Any,
 ) -> Report:
@@ -77,9 +78,11 @@ def explore(
     counted there, whatever tool makes them. Of any other *external* tool each execution counts as one effect (executions
     with one key as one if it declares ``honours_key``); what a *pure* or *sandboxed* tool sends by itself nobody can count.
 
-    ``pairs`` adds a second death at every point of what follows the first. Then, for ``seconds``, schedules of up to
-    six deaths are drawn by ``seed``. ``merge=False`` runs every state to its end even where an equal one has been
-    seen. ``time_limit_s`` and ``stop_after`` violating schedules end the exploration early (``report.complete`` says so).
+    ``pairs`` adds a second death at every point of what follows the first. With ``faults`` every kind of misdeed of the
+    model, of each tool, of the disk and of the clock is tried as well, alone, at every call, and so is a second harness
+    awake beside the first. Then, for ``seconds``, schedules are drawn by ``seed``: each kind of misdeed once, then up to
+    six deaths and misdeeds mixed. ``merge=False`` runs every state to its end even where an equal one has been seen.
+    ``time_limit_s`` and ``stop_after`` violating schedules end the exploration early (``report.complete`` says so).
     The least schedules that break a promise are kept in the folder ``keep``.
 
     Raises:
@@ -96,6 +99,8 @@ def explore(
         explorer.undisturbed()
         if explorer.report.clean:
             explorer.systematic()
+        if faults and explorer.report.clean:
+            explorer.misbehaving()
         if budget_s is not None:
             seconds = max(seconds, began + budget_s - time.monotonic())
         if seconds > 0 and all(violation.schedule for violation in explorer.report.violations):
@@ -141,7 +146,7 @@ def replay(task: Any, schedule: Iterable[str] | Schedule, **overrides: Any) -> l
 def replayed(task: Any, schedule: Iterable[str] | Schedule, **overrides: Any) -> Replayed:
     """Run one schedule from the start, and judge it."""
     subject = subject_of(task, **overrides)
-    strikes = tuple(s if isinstance(s, Strike) else parse_schedule([s])[0] for s in schedule)
+    strikes = tuple(parse_strike(s) if isinstance(s, str) else s for s in schedule)
     explorer = Explorer(subject, depth=1)
     with stage(subject):
         explorer.undisturbed()

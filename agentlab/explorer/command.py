@@ -46,6 +46,7 @@ def explored(options: argparse.Namespace, task: Any) -> Report:
         time_limit_s=options.time_limit,
         budget_s=options.budget,
         keep=Path(options.keep),
+        faults=options.faults,
     )
 
 

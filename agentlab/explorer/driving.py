@@ -1,18 +1,17 @@
-"""Driving one incarnation in a world: strikes where told, notes what could have died where, may stop where others went on."""
+"""Driving one incarnation in a world to its rest, its death or its fence; another harness may come in between, or beside it."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
 
 from agentlab import crashpoints
-from agentlab.crashpoints import CrashPoint, SimulatedDeath, When
-from agentlab.errors import Fenced
+from agentlab.crashpoints import CrashPoint, SimulatedDeath
+from agentlab.errors import Fenced, StorageFailed
 from agentlab.events import Head
 from agentlab.explorer.schedule import Strike
 from agentlab.explorer.subject import SESSION
+from agentlab.explorer.tracing import Place, Run, Tracer
+from agentlab.explorer.troubles import Trouble
 from agentlab.explorer.world import World
 from agentlab.harness.loop import turn
 from agentlab.harness.rig import Rig
@@ -20,129 +19,13 @@ from agentlab.session.commands import AskModel, End, Rest, RunCall
 from agentlab.session.decide import decide
 
 MAX_COMMANDS = 2_000
-MAX_VISITS = 50_000
-"""Boundaries after which an incarnation that has not come to rest never will."""
-_IN_SANDBOX = frozenset(
-    {CrashPoint.SANDBOX_SPAWN, CrashPoint.SANDBOX_CONNECT, CrashPoint.SANDBOX_EXECUTE, CrashPoint.SANDBOX_RESULT,
-     CrashPoint.SANDBOX_ACK, CrashPoint.SANDBOX_DESTROY, CrashPoint.SNAPSHOT, CrashPoint.SNAPSHOT_RESTORE}
-)  # fmt: skip
-
-
-@dataclass(slots=True)
-class Place:
-    """A class of visits where a death leaves the same: its first visit, how many there are, the world left behind."""
-
-    point: CrashPoint
-    when: When
-    visit: int
-    world: World | None
-    visits: int = 1
-    torn: bool = False
-    """A death at one of these visits leaves a temporary file of an append behind."""
-
-    def strike(self, target: str) -> Strike:
-        """A strike of ``target`` here."""
-        return Strike(target, self.point, self.when, self.visit)
-
-
-@dataclass(slots=True)
-class Run:
-    """What one incarnation did. ``why``: ended, paused, waiting, died, merged, fenced, failed, gone."""
-
-    why: str = ""
-    error: str = ""
-    struck: list[Strike] = field(default_factory=list)
-    deaths: list[Place] = field(default_factory=list)
-    losses: list[Place] = field(default_factory=list)
-    points: set[CrashPoint] = field(default_factory=set)
-    visits: int = 0
-    lost: int = 0
-    rig: Rig | None = None
-    refused: tuple[str, ...] = ()
-    """Kinds of events that a fenced harness wanted to write and was not allowed to."""
-
-
 Merge = Callable[[World, Rig], bool]
 """Asked between commands; True when another run went on from an equal state."""
 
 
-class Tracer:
-    """Armed while one incarnation runs: counts visits, strikes, and notes places."""
-
-    def __init__(self, world: World, run: Run, strikes: list[Strike], collect: bool) -> None:
-        self.world, self.run, self.strikes, self.collect = world, run, strikes, collect
-        self.noting = collect and not strikes
-        self.seen: Counter[tuple[CrashPoint, When]] = Counter()
-        self._version: Any = None
-        self._loss: Any = None
-        self._sandbox_visits = 0
-        self.replaced: Head | None = None
-        """Where the log stood when the harness that took over had come to rest."""
-
-    def __call__(self, point: CrashPoint, when: When, detail: str) -> None:
-        self.run.visits += 1
-        if self.run.visits > MAX_VISITS:
-            raise AssertionError(f"no rest after {MAX_VISITS} boundaries, the last one {point.value}")
-        self.run.points.add(point)
-        side = (point, when)
-        self.seen[side] += 1
-        inside = point in _IN_SANDBOX
-        self._sandbox_visits += inside
-        if self.noting:
-            self._note(point, when, inside)
-        while self.strikes:
-            first = self.strikes[0]
-            if (first.point, first.when) != side or first.visit != self.seen[side]:
-                return
-            self.strikes.pop(0)
-            self._strike(first)
-
-    def _note(self, point: CrashPoint, when: When, inside: bool) -> None:
-        version = self.world.version()
-        visit = self.seen[point, when]
-        if version != self._version:
-            self._version = version
-            self.run.deaths.append(Place(point, when, visit, self.world.copy()))
-        else:
-            self.run.deaths[-1].visits += 1
-        self.run.deaths[-1].torn |= self.world.log.torn
-        loss = (self.world.touches, self._sandbox_visits, inside)
-        if loss == self._loss:
-            self.run.losses[-1].visits += 1
-        elif self.world.sandboxes.alive():
-            self._loss = loss
-            self.run.losses.append(Place(point, when, visit, None))
-
-    def _strike(self, strike: Strike) -> None:
-        self.run.struck.append(strike)
-        self.noting = self.collect
-        if strike.target == "zombie":
-            self._replace()
-            return
-        if strike.target == "power":
-            self.run.lost = self.world.lose_power()
-        elif strike.target in ("sandbox", "both"):
-            self.world.kill_sandboxes()
-        if strike.kills_harness:
-            crashpoints.arm(None)
-            raise SimulatedDeath(str(strike))
-
-    def _replace(self) -> None:
-        """This harness is stopped; another one takes over and runs to its rest; then this one is continued."""
-        zombie = self.world.life, self.world.clock, self.world.ids
-        crashpoints.arm(None)
-        inner = drive(self.world)
-        self.world.life, self.world.clock, self.world.ids = zombie
-        self.world.enter()
-        self.world.zombie = True
-        if inner.why not in ("ended", "waiting", "paused"):
-            self.run.error = f"the harness that took over: {inner.why} {inner.error}"
-        self.replaced = self.world.log.head()
-
-
 def drive(
     world: World,
-    strikes: list[Strike] | None = None,
+    strikes: list[Strike | Trouble] | None = None,
     collect: bool = False,
     merge: Merge | None = None,
     replaying: bool = False,
@@ -152,26 +35,37 @@ def drive(
     if not world.log.head().seq:  # the power took the session with it
         run.why = "gone"
         return run
-    tracer = Tracer(world, run, strikes if strikes is not None else [], collect)
+    tracer = Tracer(world, run, strikes if strikes is not None else [], collect, _take_over, _beside)
     world.begin()
     life = world.life
+    _until_it_leaves(run, tracer, lambda: _incarnation(world, run, merge, replaying))
+    life.alive = False
+    if tracer.replaced is not None:
+        _judge_zombie(world, run, tracer.replaced)
+    if tracer.second is not None:
+        _go_on_beside(world, run, tracer.second)
+    run.calls = tracer.calls()
+    return run
+
+
+def _until_it_leaves(run: Run, tracer: Tracer, incarnation: Callable[[], str]) -> None:
+    """Run with ``tracer`` armed; how it left is in ``run``."""
     crashpoints.arm(tracer)
     try:
-        crashpoints.reach(CrashPoint.WAKE, "before")
-        run.why = _incarnation(world, run, merge, replaying)
+        if run.rig is None:
+            crashpoints.reach(CrashPoint.WAKE, "before")
+        run.why = incarnation()
     except SimulatedDeath:
         run.why = "died"
     except Fenced:
         run.why = "fenced"
         run.refused = _refused(run.rig) if run.rig is not None else ()
     except Exception as error:  # whatever it is, a crash must not lead to it
-        run.why, run.error = "failed", f"{type(error).__name__}: {error}"
+        # A harness that can not write leaves, and the keeper starts the next, as after any death.
+        cut = tracer.disk_failed and isinstance(error, StorageFailed)
+        run.why, run.error = ("died", "") if cut else ("failed", f"{type(error).__name__}: {error}")
     finally:
         crashpoints.arm(None)
-        life.alive = False
-    if tracer.replaced is not None:
-        _judge_zombie(world, run, tracer.replaced)
-    return run
 
 
 def _refused(rig: Rig) -> tuple[str, ...]:
@@ -184,6 +78,23 @@ def _refused(rig: Rig) -> tuple[str, ...]:
     return ("model_request",) if isinstance(command, AskModel) else ()
 
 
+# --- one harness after the other ------------------------------------------------------------------------------------
+
+
+def _take_over(tracer: Tracer) -> None:
+    """This harness is stopped; another one takes over and runs to its rest; then this one is continued."""
+    world = tracer.world
+    zombie = world.life, world.clock, world.ids
+    crashpoints.arm(None)
+    inner = drive(world)
+    world.life, world.clock, world.ids = zombie
+    world.enter()
+    world.zombie = True
+    if inner.why not in ("ended", "waiting", "paused"):
+        tracer.run.error = f"the harness that took over: {inner.why} {inner.error}"
+    tracer.replaced = world.log.head()
+
+
 def _judge_zombie(world: World, run: Run, left: Head) -> None:
     """A harness that was replaced may find its sandbox taken; it must not write any more."""
     if world.log.head() != left:
@@ -192,12 +103,74 @@ def _judge_zombie(world: World, run: Run, left: Head) -> None:
         run.why, run.error = "fenced", ""
 
 
+# --- two harnesses at once ------------------------------------------------------------------------------------------
+
+
+def _beside(tracer: Tracer) -> None:
+    """Another harness opens the session while this one lives, and waits; what is still to strike is for it."""
+    world = tracer.world
+    if next(iter(world.log.replay(world.log.head().seq))).type == "session_ended":
+        return  # nothing is left to open
+    first, before = (world.life, world.clock, world.ids, world.recorder), world.log.head()
+    second = Tracer(world, Run(), tracer.strikes, False, _take_over, _beside)
+    tracer.strikes = []
+    world.begin()
+
+    def opened() -> str:
+        second.run.rig = world.wake(SESSION, takeover=False)
+        second.run.rig.known_dead = lambda record: False  # the first one lives
+        return ""
+
+    _until_it_leaves(second.run, second, opened)
+    second.ports = world.life, world.clock, world.ids, world.recorder
+    world.life, world.clock, world.ids, world.recorder = first
+    world.enter()
+    if second.run.lost or any(strike.target == "power" for strike in second.run.struck):
+        tracer.run.struck += second.run.struck
+        raise SimulatedDeath("the power went")  # for both
+    tracer.second = second
+    crashpoints.arm(tracer)
+    if world.log.head() == before:  # it died before it had opened anything: nobody is fenced
+        tracer.second = None
+        return
+    second.replaced = world.log.head()
+    if tracer.run.rig is None:
+        raise Fenced("another harness is alive")
+
+
+def _go_on_beside(world: World, run: Run, second: Tracer) -> None:
+    """The first harness is fenced; what the second makes of the session is what ``run`` tells."""
+    assert second.replaced is not None
+    _judge_zombie(world, run, second.replaced)
+    if run.why == "failed":
+        return
+    run.fenced += run.why == "fenced"
+    inner = second.run
+    if inner.why == "":
+        world.life, world.clock, world.ids, world.recorder = second.ports
+        world.enter()
+        rig = inner.rig
+        assert rig is not None
+        _until_it_leaves(inner, second, lambda: _turns(world, inner, rig, None, False))
+    if second.second is not None:
+        _go_on_beside(world, inner, second.second)
+    second.ports[0].alive = False
+    run.why, run.error, run.rig = inner.why, inner.error, inner.rig
+    run.fenced += inner.fenced
+    run.struck += inner.struck
+    run.points |= inner.points
+    run.refused += inner.refused
+
+
 def _incarnation(world: World, run: Run, merge: Merge | None, replaying: bool) -> str:
     last = next(iter(world.log.replay(world.log.head().seq)))
     if last.type == "session_ended":
         return world.run(SESSION)  # only gives back what the last harness could not
-    rig = world.wake(SESSION, takeover=False)
-    run.rig = rig
+    run.rig = world.wake(SESSION, takeover=False)
+    return _turns(world, run, run.rig, merge, replaying)
+
+
+def _turns(world: World, run: Run, rig: Rig, merge: Merge | None, replaying: bool) -> str:
     for _ in range(MAX_COMMANDS):
         if merge is not None and merge(world, rig):
             return "merged"
@@ -208,3 +181,6 @@ def _incarnation(world: World, run: Run, merge: Merge | None, replaying: bool) -
         if isinstance(command, Rest):
             return command.why
     raise AssertionError(f"no rest after {MAX_COMMANDS} commands")
+
+
+__all__ = ["MAX_COMMANDS", "Merge", "Place", "Run", "Tracer", "drive"]

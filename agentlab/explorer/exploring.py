@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gc
-import random
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -14,10 +14,12 @@ from typing import Any
 from agentlab import crashpoints
 from agentlab.events import KINDS, Head
 from agentlab.explorer import outbox
+from agentlab.explorer.drawing import schedules
 from agentlab.explorer.driving import Place, Run, drive
 from agentlab.explorer.judging import (
     INTERRUPTED,
     SOMETIMES,
+    TROUBLED,
     Found,
     Undisturbed,
     budget_kept,
@@ -29,10 +31,13 @@ from agentlab.explorer.merging import Key, boundary, key_of
 from agentlab.explorer.report import Report
 from agentlab.explorer.schedule import Schedule, Strike, Violation, keep, shrink
 from agentlab.explorer.subject import Subject
+from agentlab.explorer.troubles import Trouble, all_troubles
 from agentlab.explorer.world import World
 from agentlab.harness.rig import Rig
 
 KINDS_SHOWN = 5
+GAVE_UP = ("model", "retries", "errors", "rounds", "loop", "statement")
+"""Reasons of a pause that misbehaving services may lead to."""
 ENOUGH = 50
 """After so many violating schedules the rest adds nothing."""
 UNLIKE = "two runs without any crash do not end alike, so nothing can be said of runs with one"
@@ -45,6 +50,8 @@ LATE = {
 }
 """What a fenced harness still wanted to write: a fact, an effect it was about to register, a reservation or a charge."""
 ZOMBIES = (FENCED, *LATE)
+TWO = "two harnesses were awake at once, and the older was fenced"
+WOKEN = "a session that gave up was woken, and went on"
 POWER = "power was lost with events not yet synced"
 
 
@@ -55,7 +62,7 @@ class Node:
     world: World
     trail: Schedule
     left: int
-    strikes: list[Strike] = field(default_factory=list)
+    strikes: list[Strike | Trouble] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -84,6 +91,8 @@ class Explorer:
         self._seen: list[dict[Key, Tail]] = [{} for _ in range(depth + 1)]
         self.base: Undisturbed
         self.visits: list[Strike] = []
+        self.calls: Counter[tuple[str, str]] = Counter()
+        """How often the undisturbed run called each service."""
         self.missed: Schedule = ()
         """What did not strike of the schedule that was judged last: its place was never reached."""
 
@@ -95,7 +104,7 @@ class Explorer:
         tracer: list[Strike] = []
         self.base = Undisturbed("", "", "", "")
         run = _traced(world, tracer)
-        self.visits = tracer
+        self.visits, self.calls = tracer, run.calls
         self.base = Undisturbed.of(world, run)
         self.report.events = self.base.events
         self._found(judge(world, run, self.base, Head(0, "")), ())
@@ -111,26 +120,55 @@ class Explorer:
             stack += reversed(self._visit(stack.pop()))
 
     def at_random(self, seed: int, seconds: float) -> None:
-        """Schedules of up to six deaths chosen by ``seed``, for ``seconds``."""
-        chosen = random.Random(seed)
+        """For ``seconds`` schedules of deaths and misbehaving services, drawn by ``seed``."""
         end = time.monotonic() + seconds
-        while time.monotonic() < end and not self._enough():
-            schedule = tuple(
-                replace(chosen.choice(self.visits), target=chosen.choice(("harness", "sandbox", "both")))
-                for _ in range(chosen.randint(2, 6))
-            )
-            self.report.covered["random"] += 1
-            self.report.run["random"] += 1
-            self._found(self.judged(schedule), schedule, seed)
+        self._expect_troubles()
+        for schedule in schedules(self.visits, self.calls, seed, self.subject.definition.durability != "process"):
+            if time.monotonic() >= end or self._enough():
+                return
+            self._try("random", schedule, seed)
+
+    def misbehaving(self) -> None:
+        """Every kind of misdeed of every service at every call that the undisturbed run makes, one at a time.
+
+        And at every place of a death a second harness that wakes beside the first.
+        """
+        self._expect_troubles()
+        for visit in self.visits:
+            self._try("single, second", (replace(visit, target="second"),))
+        for trouble in all_troubles(self.calls):
+            if self._enough():
+                self.report.complete = False
+                return
+            kind = f"single, {trouble.target}"
+            if trouble.alike():
+                self.report.covered[kind] += 1
+            else:
+                self._try(kind, (trouble,))
+
+    def _expect_troubles(self) -> None:
+        self.report.misdeeds |= {trouble.kind for trouble in all_troubles(self.calls)}
+        for name in (*TROUBLED, TWO, WOKEN):
+            self.report.sometimes[name] += 0
+
+    def _try(self, kind: str, schedule: Schedule, seed: int | None = None) -> None:
+        self.report.covered[kind] += 1
+        self.report.run[kind] += 1
+        self._found(self.judged(schedule), schedule, seed)
 
     def judged(self, schedule: Schedule, replaying: bool = False) -> list[Found]:
         """What a schedule breaks, run from the very start without copies and without merging."""
         world, runs = play(self.subject, schedule, replaying)
         self.missed = schedule[sum(len(run.struck) for run in runs) :]
         power = any(strike.target == "power" for strike in schedule)
+        report = self.report
         for run in runs:
-            self.report.points |= run.points
-        self.report.sometimes.update(reached(list(world.log.replay(1))))
+            report.points |= run.points
+            report.struck.update(strike.kind for strike in run.struck)
+            report.sometimes.update([TWO, *late(run)] if run.fenced else [WOKEN] if run.woken else [])
+        report.sometimes.update(
+            reached(list(world.log.replay(1)), {**SOMETIMES, **TROUBLED} if world.wrong else SOMETIMES)
+        )
         return judge(world, runs[-1], self.base, Head(0, ""), power)
 
     def _enough(self) -> bool:
@@ -282,19 +320,21 @@ def play(subject: Subject, schedule: Schedule, replaying: bool = False) -> tuple
     for _ in range(len(schedule) + 3):
         run = drive(world, rest, replaying=replaying)
         runs.append(run)
-        if run.why == "paused" and runs[0].struck and _gave_up(world):
+        if run.why == "paused" and any(r.struck for r in runs) and _gave_up(world):
             world.ask_to_go_on()
+            run.woken = True
         elif run.why != "died":
             break
     return world, runs
 
 
 def _gave_up(world: World) -> bool:
-    """Whether the session waits for a look since its sandbox, or its harness, died too often in a row.
+    """Whether the session waits for a look, since something died or failed too often.
 
-    That is as promised when a schedule kills so often; once the faults stop, a wake must still bring it to its end.
+    That is as promised when a schedule strikes so often; once the faults stop, a wake must still bring it to its end.
     """
-    return folded(world.log).control.reason in ("sandbox", "crashes")
+    reason = folded(world.log).control.reason
+    return reason in ("sandbox", "crashes") or bool(world.wrong) and reason in GAVE_UP
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -162,11 +162,12 @@ def _end(world: World, run: Run, events: list[Event], base: Undisturbed) -> list
         return [("liveness", f"it is {run.why} instead of {base.why}")]
     found: list[Found] = []
     outcome, answer, snapshot = _result(events)
+    misled = _misled(world, events)
     told = any(e.type == "sandbox_restored" and (e.payload["differs"] or e.payload.get("not_rerun")) for e in events)
-    told = told or _told_of_errors(world, events)
-    if outcome != base.outcome:
+    told = told or _told_of_errors(world, events) or misled
+    if outcome != base.outcome and not (misled and outcome):
         found.append(("result", f"the outcome is {outcome or 'none'}, undisturbed it is {base.outcome}"))
-    elif answer != base.answer and not _told_of_errors(world, events):
+    elif answer != base.answer and not (misled or _told_of_errors(world, events)):
         found.append(("result", f"the answer is {answer[:200]!r}, undisturbed it is {base.answer[:200]!r}"))
     elif snapshot != base.snapshot and not told and outcome == "completed":
         found.append(("workspace", "the workspace is another one than undisturbed, and the model was not told"))
@@ -177,7 +178,8 @@ def _end(world: World, run: Run, events: list[Event], base: Undisturbed) -> list
     if unpaid:
         found.append(("budget", unpaid))
     missing = base.operations - world.outside.counts()
-    if missing and outcome == "completed" and not any(e.type == "effect_settled" for e in events):
+    lied = any(trouble.lies for trouble in world.wrong)  # what was sent instead came of a wrong result
+    if missing and outcome == "completed" and not lied and not any(e.type == "effect_settled" for e in events):
         found.append(("effects", f"{next(iter(missing))[:120]!r} never happened outside, yet the task is complete"))
     standing = _standing(events)
     requested = {e.payload["call_id"] for e in standing if e.type == "tool_requested"}
@@ -193,6 +195,13 @@ def _end(world: World, run: Run, events: list[Event], base: Undisturbed) -> list
 def _told_of_errors(world: World, events: Sequence[Event]) -> bool:
     """Whether the model may well go another way: a strategy that tells it of the crash as an error of its call did so."""
     return world.subject.definition.strategy != "statement" and any(e.type == "recovery_completed" for e in events)
+
+
+def _misled(world: World, events: Sequence[Event]) -> bool:
+    """Whether misbehaving services gave the model another way to go: a tool lied, or a call of it failed and it was told."""
+    if not world.wrong:
+        return False
+    return any(trouble.lies for trouble in world.wrong) or any(e.type == "tool_error" for e in events)
 
 
 def budget_kept(before: State, after: State, exact: bool) -> list[Found]:
@@ -232,13 +241,25 @@ SOMETIMES: dict[str, tuple[str, Callable[[Event], Any]]] = {
 INTERRUPTED = "a recovery was interrupted by a second crash"
 
 
-def reached(events: Sequence[Event]) -> set[str]:
-    """The ``sometimes`` statements that these events show."""
+TROUBLED: dict[str, tuple[str, Callable[[Event], Any]]] = {
+    "a model call failed and was made again": ("model_error", lambda e: e.payload["will_retry"]),
+    "a model call failed for good": ("model_error", lambda e: not e.payload["will_retry"]),
+    "a tool failed and was tried again": ("retry_scheduled", lambda e: e.payload["what"] == "tool"),
+    "an effect was not heard of, and was looked up": ("retry_scheduled", lambda e: e.payload["what"] == "verify"),
+    "the model was told of a failed call": ("tool_error", lambda e: True),
+}
+"""The same for services that misbehave."""
+
+
+def reached(
+    events: Sequence[Event], statements: Mapping[str, tuple[str, Callable[[Event], Any]]] = SOMETIMES
+) -> set[str]:
+    """Those of ``statements`` that these events show."""
     by_kind: dict[str, list[Event]] = {}
     for event in events:
         by_kind.setdefault(event.type, []).append(event)
     seen = {INTERRUPTED} if _interrupted(events) else set()
-    for name, (kind, shows) in SOMETIMES.items():
+    for name, (kind, shows) in statements.items():
         if kind in by_kind and any(shows(event) for event in by_kind[kind]):
             seen.add(name)
     return seen

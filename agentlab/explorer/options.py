@@ -60,7 +60,18 @@ def add_arguments(verb: argparse.ArgumentParser, *, pairs: bool = True) -> None:
         "--real", action="store_true", help="child processes and SIGKILL instead, compared with the simulation"
     )
     verb.add_argument("--count", type=number, default=40, metavar="N", help="with --real: how many schedules")
-    verb.add_argument("--seconds", type=seconds, default=0.0, help="then random schedules for so long")
+    verb.add_argument(
+        "--faults",
+        action="store_true",
+        help="also let the model, each tool, the disk and the clock misbehave in every way at every call, one at a time, and"
+        " wake a second harness beside the first at every point",
+    )
+    verb.add_argument(
+        "--seconds",
+        type=seconds,
+        default=0.0,
+        help="then for so long random schedules of deaths and of misbehaving services",
+    )
     verb.add_argument("--seed", type=int, default=0, help="the seed of the random schedules")
     verb.add_argument(
         "--time-limit", type=seconds, default=float("inf"), metavar="SECONDS", help="stop early after so long"

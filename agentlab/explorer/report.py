@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from agentlab.crashpoints import CrashPoint
+from agentlab.explorer import coverage
 from agentlab.explorer.schedule import Violation
 
 
@@ -24,6 +25,10 @@ class Report:
     violations: list[Violation] = field(default_factory=list)
     violating: int = 0
     sometimes: Counter[str] = field(default_factory=Counter)
+    misdeeds: set[str] = field(default_factory=set)
+    """Kinds of misdeeds of services (``tool:lost_reply``) that were to be tried."""
+    struck: Counter[str] = field(default_factory=Counter)
+    """How often each kind of strike struck in schedules that were run as a whole."""
     seconds: float = 0.0
     complete: bool = True
     events: int = 0
@@ -40,9 +45,7 @@ class Report:
         """Plain data; the keys of ``agentlab explore TASK --json``."""
         return {
             "task": self.task,
-            "crash_points": len(CrashPoint),
-            "points_hit": len(self.points),
-            "points_not_hit": sorted(p.value for p in CrashPoint if p not in self.points),
+            **coverage.figures(self.points),
             "schedules": {
                 "covered": sum(self.covered.values()),
                 "run": sum(self.run.values()),
@@ -50,11 +53,28 @@ class Report:
                 "run_by_kind": dict(self.run),
             },
             "complete": self.complete,
+            "misdeeds": self._misdeeds(),
             "violations": [violation.to_json() for violation in self.violations],
             "violating_schedules": self.violating,
             "sometimes": {name: self.sometimes[name] for name in sorted(self.sometimes)},
             "seconds": round(self.seconds, 3),
         }
+
+    def _misdeeds(self) -> dict[str, Any]:
+        struck = {kind: self.struck[kind] for kind in sorted(self.misdeeds)}
+        return {"known": len(struck), "hit": sum(map(bool, struck.values())), "struck": struck}
+
+    def coverage(self) -> list[str]:
+        """What was reached of what there is, in words: crash points, and kinds of misdeeds where any were to be tried."""
+        out = coverage.lines(self.points)
+        if self.misdeeds:
+            missed = sorted(kind for kind in self.misdeeds if not self.struck[kind])
+            found = self._misdeeds()
+            rest = f"; not struck: {', '.join(missed)}" if missed else ""
+            out.append(
+                f"kinds of misdeeds that struck (model, tools, disk, clock): {found['hit']} of {found['known']}{rest}"
+            )
+        return out
 
     def lines(self) -> list[str]:
         """The report for a person."""
@@ -63,8 +83,7 @@ class Report:
             f"{self.task}: {sum(self.covered.values())} crash schedules covered, {sum(self.run.values())} states run,"
             f" {self.seconds:.1f} s" + ("" if self.complete else "; stopped before all were seen"),
             f"  {kinds}",
-            f"  crash points hit: {len(self.points)} of {len(CrashPoint)}",
-            "  not reached: " + ", ".join(sorted(p.value for p in CrashPoint if p not in self.points)),
+            *(f"  {line}" for line in self.coverage()),
             "  sometimes:",
             *(f"    {self.sometimes[name]:>7}  {name}" for name in sorted(self.sometimes)),
             f"  violations: {self.violating} schedules, {len(self.violations)} kinds",

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from agentlab.crashpoints import CrashPoint, When
 from agentlab.errors import BadDefinition, UnknownName
+from agentlab.explorer.troubles import Trouble, parse_trouble
 from agentlab.faults import Fault, parse_faults
+from agentlab.faults.kinds import SERVICES
 from agentlab.version import __version__
 
-TARGETS = ("harness", "sandbox", "both", "power", "zombie")
+TARGETS = ("harness", "sandbox", "both", "power", "zombie", "second")
 """``both`` is harness and sandbox at once, ``power`` both with everything unsynced, ``zombie`` a harness that is stopped,
-replaced, and continued."""
+replaced, and continued, ``second`` one beside which another wakes, and both go on."""
 _SPEC = re.compile(r"(?P<target>[a-z]+)@(?P<point>[a-z_.]+)(?:#(?P<visit>\d+))?(?::(?P<when>before|after))?")
 
 
@@ -38,6 +40,15 @@ class Strike:
         """Whether the incarnation ends with it."""
         return self.target in ("harness", "both", "power")
 
+    @property
+    def kind(self) -> str:
+        """What it strikes, for counting."""
+        return self.target
+
+    def at(self, visit: int) -> Strike:
+        """The same at another visit."""
+        return replace(self, visit=visit)
+
     def faults(self, prefix: str) -> list[Fault]:
         """The same as faults of real processes.
 
@@ -47,22 +58,25 @@ class Strike:
         if self.target == "power":
             raise BadDefinition("a loss of power can only be simulated")
         place: dict[str, Any] = {"point": self.point.value, "when": self.when, "visit": self.visit}
-        if self.target == "zombie":
-            return [Fault(prefix, "harness", "stop", **place)]
+        if self.target in ("zombie", "second"):
+            return [Fault(prefix, "harness", "stop" if self.target == "zombie" else "second", **place)]
         targets = ("sandbox", "harness") if self.target == "both" else (self.target,)
         return [Fault(f"{prefix}-{target}", target, **place) for target in targets]
 
 
-Schedule = tuple[Strike, ...]
+Schedule = tuple[Strike | Trouble, ...]
+"""Who dies and what misbehaves, in this order: each in force when the one before has struck."""
 
 
-def parse_strike(text: str) -> Strike:
-    """A strike from its words.
+def parse_strike(text: str) -> Strike | Trouble:
+    """A strike from its words, or a trouble (``model:529#2``).
 
     Raises:
         BadDefinition: not of the form ``target@point#visit:when``.
         UnknownName: no such target or crash point.
     """
+    if re.match(r"[a-z]+(\([^)]*\))?:", text.strip()) and text.strip().partition(":")[0].partition("(")[0] in SERVICES:
+        return parse_trouble(text)
     match = _SPEC.fullmatch(text.strip())
     if match is None:
         raise BadDefinition(f"{text!r} is no strike; write target@point#visit:after, as in harness@log.commit#3")
@@ -162,7 +176,7 @@ def kept_task(path: Path) -> str:
     return str(json.loads(path.read_text(encoding="utf-8")).get("task"))
 
 
-def shrink(schedule: Sequence[Strike], fails: Any, budget: int = 200) -> Schedule:
+def shrink(schedule: Schedule, fails: Any, budget: int = 200) -> Schedule:
     """The least part of ``schedule`` for which ``fails(part)`` still holds: fewer strikes (ddmin), then lower visits."""
     least = list(schedule)
     chunk = max(1, len(least) // 2)
@@ -179,7 +193,7 @@ def shrink(schedule: Sequence[Strike], fails: Any, budget: int = 200) -> Schedul
             chunk = max(1, chunk // 2)
     for index, strike in enumerate(least):
         for visit in range(1, strike.visit):
-            lower = Strike(strike.target, strike.point, strike.when, visit)
+            lower = strike.at(visit)
             budget -= 1
             if budget > 0 and fails((*least[:index], lower, *least[index + 1 :])):
                 least[index] = lower

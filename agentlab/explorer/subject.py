@@ -10,6 +10,7 @@ from typing import Any
 
 from agentlab.clock import ManualClock
 from agentlab.definition import Definition, ToolSpec
+from agentlab.explorer.misbehaving import asks_for, executed
 from agentlab.explorer.outside import Outside, adapters
 from agentlab.harness.lazymodel import LazyModel
 from agentlab.harness.simulation import FolderRunner
@@ -78,6 +79,8 @@ class Runner:
         self._known: dict[Any, tuple[tuple[Outcome, Workspace], list[tuple[str, str]]]] = {}
 
     def __call__(self, execution: Execution, workspace: Workspace) -> tuple[Outcome, Workspace]:
+        if asks_for(execution):
+            return executed(execution, workspace, self)
         # A call's id is not part of what it does: "c12.1" after a crash is the same command as "c9.1" before it.
         command = execution.stdin.partition('"ref"')[2]
         identity = (command, tuple(sorted(workspace.items())))

@@ -10,13 +10,16 @@ from typing import Any
 from agentlab.clock import ManualClock
 from agentlab.definition import Definition
 from agentlab.events import Draft, Event, Head, seal
+from agentlab.explorer.misbehaving import SimulatedMisbehavingModel, called
 from agentlab.explorer.mortal import Life, Mortal
 from agentlab.explorer.outside import Outside
 from agentlab.explorer.subject import SESSION, Subject
+from agentlab.explorer.troubles import Trouble
 from agentlab.harness.recorder import Recorder
 from agentlab.harness.rig import Rig
 from agentlab.harness.simulation import SimulatedWorld
 from agentlab.ids import CountedIds
+from agentlab.log.claims import MemoryClaims
 from agentlab.log.memory import MemoryLog, MemoryStore
 from agentlab.log.parquet import GROUP_SIZE
 from agentlab.ports import Execution, Log, ToolInvocation, ToolOutcome
@@ -38,6 +41,7 @@ class World(SimulatedWorld):
         self.host = subject.host
         self.sandboxes = SimulatedSandboxes(store.blobs, subject.runner)
         self._definitions = {SESSION: subject.definition}
+        self.claims: MemoryClaims = MemoryClaims()
         self.acked = Head(0, "")
         self.touches = 0
         """Calls to sandbox ports so far: a sandbox that dies between two of them dies the same death."""
@@ -48,6 +52,8 @@ class World(SimulatedWorld):
         """The durable state as the harness that died knew it."""
         self.zombie = False
         """A harness that was replaced goes on here: it no longer knows what is registered."""
+        self.wrong: tuple[Trouble, ...] = ()
+        """What has misbehaved so far."""
         self.life = Life()
         self.recorder: Recorder | None = None
         self.wakes = 0
@@ -71,10 +77,10 @@ class World(SimulatedWorld):
         store: MemoryStore = self.store.copy()  # type: ignore[attr-defined]
         other = World(self.subject, store, self.outside.copy())
         other.sandboxes = self.sandboxes.copy(store.blobs)
-        other._accepted = self._accepted
+        other._accepted, other.claims = self._accepted, self.claims.copy()
         other.acked, other.complaints = self.acked, list(self.complaints)
         other.before = self.recorder.committed if self.recorder is not None else self.before
-        other.wakes, other.asked = self.wakes, self.asked
+        other.wakes, other.asked, other.wrong = self.wakes, self.asked, self.wrong
         return other
 
     def version(self) -> Version:
@@ -85,7 +91,7 @@ class World(SimulatedWorld):
             for b in self.sandboxes._boxes.values()
         )
         blobs: Any = self.store.blobs
-        outside = (self.outside.requests, len(self.outside.notes))
+        outside = (self.outside.requests, len(self.outside.notes), len(self.claims._claims))
         return (log._length, log._synced, len(log._pointers), len(blobs._data), outside, boxes)
 
     def lose_power(self) -> int:
@@ -135,7 +141,8 @@ class World(SimulatedWorld):
         recorder._log = mortal_log
         self.recorder = recorder
         sandboxes: Any = Mortal(self.sandboxes, "sandboxes", life, self._touched)
-        model: Any = Mortal(self.model_of(definition), "model", life, self._asked)
+        asked = SimulatedMisbehavingModel(self.model_of(definition), self._sleep)
+        model: Any = Mortal(asked, "model", life, self._asked)
         rig = Rig(
             run=Run.of(definition),
             log=mortal_log,
@@ -153,6 +160,9 @@ class World(SimulatedWorld):
 
     def _asked(self) -> None:
         self.asked += 1
+
+    def _sleep(self, seconds: float) -> None:
+        self.clock.sleep(seconds)
 
     def _touched(self) -> None:
         self.touches += 1
@@ -194,13 +204,13 @@ class _Host:
         world = self._world
         tool = self._external(invocation)
         if tool is None:
-            return world.subject.host.call(invocation)
+            return self._called(invocation)[0]
         may = registered(world.log, str(invocation.key))
         if may and not world.zombie:
             world.complaints.append(f"effects: {tool} was executed {may} (key {invocation.key})")
         requests = world.outside.requests
-        outcome = world.subject.host.call(invocation)
-        if outcome.sent and world.outside.requests == requests:
+        outcome, done = self._called(invocation)
+        if done and outcome.sent and world.outside.requests == requests:
             # A function that does not say what it does outside: each execution counts, equal keys once where honoured.
             honoured = world.subject.honours_key(world.subject.tools[tool])
             operation = f"{tool} {sorted(invocation.arguments.items())}"
@@ -209,6 +219,12 @@ class _Host:
 
     def close(self) -> None:
         """Nothing to end."""
+
+    def _called(self, invocation: ToolInvocation) -> tuple[ToolOutcome, bool]:
+        """The outcome, and whether the tool began at its work."""
+        if invocation.misdeed is None:
+            return self._world.subject.host.call(invocation), True
+        return called(invocation, self._world.subject.host.call, self._world._sleep)
 
     def _external(self, invocation: ToolInvocation) -> str | None:
         if invocation.key is None or role_of(invocation.call_id) != "tool":
@@ -240,7 +256,7 @@ _executions: dict[str, Execution] = {}
 
 
 def _execution(invocation: ToolInvocation) -> Execution:
-    identity = repr((invocation.call_id, invocation.ref, invocation.arguments, invocation.params))
+    identity = repr((invocation.call_id, invocation.ref, invocation.arguments, invocation.params, invocation.misdeed))
     found = _executions.get(identity)
     if found is None:
         if len(_executions) > 10_000:

@@ -10,7 +10,8 @@ TARGETS = ("harness", "sandbox", "sandbox-process")
 SERVICES = ("model", "tool", "disk", "clock")
 """What can misbehave while everybody lives."""
 ACTIONS = ("kill", "stop", "int", "term", "second")
-"""What can be done to a process: SIGKILL, SIGSTOP, SIGINT, SIGTERM; ``second`` wakes another harness on its session."""
+"""What can be done to a process: SIGKILL, SIGSTOP, SIGINT, SIGTERM; ``second`` wakes another harness on its session,
+which works on while this one tries to."""
 PLACES = ("event.append", "blob.put", "checkpoint.pointer")
 """What a disk fault can hit; a kind of event means the commit that holds one."""
 PROCESSES = ("poisson", "weibull", "bursty")

@@ -78,9 +78,7 @@ def drive(options: argparse.Namespace, link: KeeperLink | None, arming: Arming, 
         incarnation.close()
 
 
-def _armed(
-    schedule: str | None, options: argparse.Namespace, clock: ShiftedClock, second: SecondHarness
-) -> Arming:
+def _armed(schedule: str | None, options: argparse.Namespace, clock: ShiftedClock, second: SecondHarness) -> Arming:
     from agentlab.log.paths import folder_name
     from agentlab.sandbox.killing import kill_sandbox, stop_sandbox
 

@@ -83,10 +83,11 @@ class FolderRunner:
             finally:
                 os.chdir(before)
             after = {str(p.relative_to(folder)): p.read_bytes() for p in sorted(Path(folder).rglob("*")) if p.is_file()}
-        return Outcome(stdout=outcome.stdout + _result_line(outcome)), after
+        return Outcome(stdout=outcome.stdout + result_line(outcome)), after
 
 
-def _result_line(outcome: ToolOutcome) -> str:
+def result_line(outcome: ToolOutcome) -> str:
+    """The line by which a command in a sandbox says what its tool gave."""
     fields = ("ok", "value", "kind", "error_type", "message", "traceback", "sent")
     return RESULT_PREFIX + json.dumps({name: getattr(outcome, name) for name in fields}) + "\n"
 

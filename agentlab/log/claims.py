@@ -109,3 +109,9 @@ class MemoryClaims:
             return False
         self._claims[key] = claim
         return True
+
+    def copy(self) -> MemoryClaims:
+        """An independent index with the same claims."""
+        other = MemoryClaims()
+        other._claims, other._built = dict(self._claims), self._built
+        return other

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentlab.counting import counted
-from agentlab.crashpoints import CrashPoint
 from agentlab.explorer.api import Dial, Replayed
 from agentlab.explorer.realrun import RealReport
 from agentlab.explorer.report import Report
@@ -41,18 +40,13 @@ class ExploreView(Shown):
     def _sometimes(self) -> list[tuple[Any, ...]]:
         return [(self.report.sometimes[name], name) for name in sorted(self.report.sometimes)]
 
-    def _points(self) -> str:
-        missed = ", ".join(sorted(p.value for p in CrashPoint if p not in self.report.points))
-        hit = f"crash points hit: {len(self.report.points)} of {len(CrashPoint)}"
-        return hit + (f"; not reached: {missed}" if missed else "")
-
     def text(self) -> str:
         """The report as text."""
         return joined(
             f"{self.report.task}: {self._head()}",
             columns(_KINDS, self._kinds()),
             columns(_SEEN, self._sometimes()),
-            self._points(),
+            "\n".join(self.report.coverage()),
             *map(str, self.report.violations),
         )
 
@@ -65,7 +59,7 @@ class ExploreView(Shown):
             *(f"{paragraph(f'{v.invariant}: {v.message}')}<br>{code(_paste(v))}" for v in r.violations),
             table(_KINDS, self._kinds()),
             fold("what was seen on the way (a state never reached is no evidence)", table(_SEEN, self._sometimes())),
-            paragraph(self._points(), quiet=True),
+            lines_html(self.report.coverage()),
             status="completed" if r.clean else "failed",
         )
 

@@ -53,7 +53,7 @@ class KindsView(Shown):
             ("sandbox@POINT", "SIGKILL to the sandbox, its folder gone; sandbox-process@… keeps the folder"),
             ("harness@step=4", "when plan step 4 is in progress; also seq=42, after=2s"),
             ("stop:harness@POINT", "SIGSTOP: it hangs; int: and term: send those signals"),
-            ("second:harness@POINT", "another harness wakes on the same session: this one is the zombie"),
+            ("second:harness@POINT", "another harness wakes on the same session and works on: this one is the zombie"),
             ("harness@poisson=60s", "again and again by a seeded process; also weibull=60s/0.7, bursty=60s"),
         ]
         services = [

@@ -43,15 +43,16 @@ def _after(kind: str, given: Any) -> Any:
         os.kill(os.getpid(), signal.SIGKILL)
     if kind == "false_failure":
         raise InjectedError("the tool did its work and says that it failed (a fault that was asked for)")
+    return wrong_value(kind, given)
+
+
+def wrong_value(kind: str, given: Any) -> Any:
+    """What a tool that did its work says instead of ``given``; the same where ``kind`` is about something else."""
     if kind == "corrupt":
         return corrupted(given)
-    return (
-        type(given)()
-        if kind == "empty" and isinstance(given, (str, list, dict))
-        else None
-        if kind == "empty"
-        else given
-    )
+    if kind == "empty":
+        return type(given)() if isinstance(given, (str, list, dict)) else None
+    return given
 
 
 def corrupted(value: Any) -> Any:

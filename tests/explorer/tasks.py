@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,3 +50,15 @@ SMALL = al.Task(
     ),
     model=policy,
 )
+
+ALL = replace(
+    SMALL,
+    name="all",
+    tools=(
+        al.tool(measure, effect="pure", retries=1),
+        al.tool(write_line, effect="sandboxed"),
+        al.tool(send, effect="external", honours_key=True, verify=was_sent, once_per_content=True),
+    ),
+    policy="every=1",
+)
+"""Whatever a session can reach: every kind of tool, an effect that happens once per content, checkpoints."""

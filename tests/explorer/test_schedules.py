@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.metadata import entry_points
 
 import pytest
 
@@ -14,9 +13,6 @@ from agentlab.explorer import parse_schedule, read_schedule
 from agentlab.explorer.schedule import Violation, crash_options, real_faults, shrink
 from agentlab.faults import parse_faults
 
-INSTALLED = any(entry.name == "agentlab" for entry in entry_points(group="pytest11"))
-PLUGIN = [] if INSTALLED else ["-p", "agentlab.pytest_plugin"]
-"""An installation from before the entry point has to be told."""
 WORDS = ("sandbox@sandbox.execute#2:after", "harness@effect.reply", "both@log.commit#7", "zombie@log.link")
 
 
@@ -58,7 +54,7 @@ def test_a_kept_schedule_is_a_test_that_fails_until_the_task_is_mended(tmp_path)
         "def test_broken(agent_explorer):\n    agent_explorer.check(broken_no_key.TASK)\n"
         "def test_sound(agent_explorer):\n    agent_explorer.check(sound_delivery.BLIND, pairs=True)\n"
     )
-    run = [sys.executable, "-m", "pytest", "-q", *PLUGIN, "-p", "no:cacheprovider", "--rootdir", "."]
+    run = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", "."]
     first = subprocess.run([*run, "test_mine.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert "1 failed, 1 passed" in first.stdout, first.stdout + first.stderr
     assert "--crash harness@effect.reply" in first.stdout

@@ -44,7 +44,9 @@ def test_the_older_one_goes_on_and_is_refused(sessions, words):
     woken = [event for event in events if event.type == "harness_woken"]
     assert len(woken) == (1 if words.endswith("@wake") else 2)  # the first had not opened it yet
     assert len({event.payload["process"]["pid"] for event in woken}) == len(woken), "each in a process of its own"
-    assert {e.incarnation for e in events if e.seq > woken[-1].seq} == {woken[-1].incarnation}, "nothing of the older one"
+    assert {e.incarnation for e in events if e.seq > woken[-1].seq} == {woken[-1].incarnation}, (
+        "nothing of the older one"
+    )
     assert [e.payload["point"] for e in events if e.type == "fault_injected"] == [words]
     sent = [line for line in FileOutbox(box)._lines() if "message" in line]
     assert len(sent) == 1, "the message was delivered once"
