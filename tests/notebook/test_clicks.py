@@ -41,7 +41,9 @@ naps = al.Task(name="naps", goal="Sleep.", tools=[nap], model=napping, durabilit
 session = al.Lab("lab").create(naps, session_id="naps-1")
 panel = al.panel(session)
 _ = panel.open()
-print("buttons", {name: control.button.comm.comm_id for name, control in panel.columns[0].controls.items()})
+column = panel.columns[0]
+widgets = {name: control.button for name, control in column.controls.items()} | column.tabs
+print("widgets", {name: widget.comm.comm_id for name, widget in widgets.items()})
 '''
 
 
@@ -78,8 +80,7 @@ class Clicking:
         return str(self.client.execute(code))
 
     def begin(self, code: str) -> str:
-        """Send a cell that prints something first, and wait until it has: it runs. (A click that arrives in the very
-        moment in which a cell begins can be lost in the kernel.)"""
+        """Send a cell that prints something first, and wait until it has: it runs."""
         message_id = self.send(code)
         while True:
             message = self.client.get_iopub_msg(timeout=60)
@@ -106,14 +107,38 @@ class Clicking:
         assert status == "ok", text
         return text
 
-    def click(self, comm_id: str) -> None:
-        """What a frontend sends when a button is pressed."""
-        content = {"comm_id": comm_id, "data": {"method": "custom", "content": {"event": "click"}}}
-        self.client.shell_channel.send(self.client.session.msg("comm_msg", content))
+    def click(self, comm_id: str, subshell: str = "") -> None:
+        """What a frontend sends when a button is pressed, over a subshell or not."""
+        self._tell(comm_id, {"method": "custom", "content": {"event": "click"}}, subshell)
+
+    def turn(self, comm_id: str, on: bool, subshell: str = "") -> None:
+        """What a frontend sends when a toggle button is pressed."""
+        self._tell(comm_id, {"method": "update", "state": {"value": on}, "buffer_paths": []}, subshell)
+
+    def _tell(self, comm_id: str, data: dict, subshell: str) -> None:
+        message = self.client.session.msg("comm_msg", {"comm_id": comm_id, "data": data})
+        if subshell:
+            message["header"]["subshell_id"] = subshell
+        self.client.shell_channel.send(message)
+
+    def control(self, kind: str, **content: str) -> dict:
+        """Ask something over the control channel: the answer."""
+        message = self.client.session.msg(kind, content)
+        self.client.control_channel.send(message)
+        while True:
+            reply = self.client.get_control_msg(timeout=30)
+            if reply["parent_header"].get("msg_id") == message["header"]["msg_id"]:
+                return reply["content"]
 
     def close(self) -> None:
         self.client.stop_channels()
         self.manager.shutdown_kernel(now=True)
+
+
+def widgets_of(kernel: Clicking) -> dict[str, str]:
+    """Open the panel: the ids under which its buttons and tabs are spoken to."""
+    found: dict[str, str] = json.loads(kernel.run(BEGIN).partition("widgets ")[2].replace("'", '"'))
+    return found
 
 
 @pytest.fixture(params=[HERE, *OLDER])
@@ -137,7 +162,7 @@ def kernel(request, tmp_path):
 
 @pytest.mark.timeout(120)
 def test_clicks_idle_blocking_and_awaiting(kernel, tmp_path):
-    buttons = json.loads(kernel.run(BEGIN).partition("buttons ")[2].replace("'", '"'))
+    buttons = widgets_of(kernel)
     session = Lab(tmp_path / "lab").session("naps-1")
     count = lambda kind: kinds(session).count(kind)  # noqa: E731
 
@@ -166,18 +191,51 @@ def test_clicks_idle_blocking_and_awaiting(kernel, tmp_path):
     until(lambda: "woken" in kernel.run("print(panel.columns[0].said.box.value)"))
     until(lambda: "can not" not in kernel.run("print(panel.columns[0].controls['pause'].button.tooltip)"))
     cell = kernel.begin(AWAITING)
-    for _ in range(6):  # a click that arrives before the cell first gives way can be lost in the kernel: press again
-        kernel.click(buttons["pause"])
-        time.sleep(0.5)
-        if count("pause_requested") == 2:
-            break
+    kernel.click(buttons["pause"])
     status, text = kernel.done(cell)
     assert status == "ok", text
     if kernel.release >= (7, 4):
-        assert "rests: paused" in text and count("pause_requested") >= 2
+        assert "rests: paused" in text and count("pause_requested") == 2
     else:
         assert "rests: nothing yet" in text
         until(lambda: count("pause_requested") >= 2)
+
+
+@pytest.mark.timeout(180)
+def test_no_click_is_lost(kernel, tmp_path):
+    """Neither in the moment in which a cell begins, nor on a widget that was last used over a subshell that is gone
+    (of a page that was closed, of another tab)."""
+    widgets = widgets_of(kernel)
+    kernel.run("pressed = []\nwidgets['wake'].on_click(lambda _: pressed.append(1))")
+    for number in range(24):
+        cell = kernel.send(f"begun = {number}\nawait asyncio.sleep(0.02)")
+        if number % 3:
+            time.sleep(0.002 * (number % 3))
+        kernel.click(widgets["wake"])
+        assert kernel.done(cell)[0] == "ok"
+    until(lambda: "24 presses" in kernel.run("print(len(pressed), 'presses')"), 60)
+    assert "run it" in kernel.run("print(column.said.box.value)")  # each was answered: it has not begun
+
+    if kernel.release < (7, 0):
+        return  # it has no subshells
+    shown = "print('shown' if column.sections['log'].layout.display == '' else 'hidden')"
+    assert "hidden" in kernel.run(shown)
+    subshell = kernel.control("create_subshell_request")["subshell_id"]
+    kernel.turn(widgets["log"], True, subshell)
+    kernel.click(widgets["wake"], subshell)
+    kernel.click(widgets["checkpoint"], subshell)
+    until(lambda: "shown" in kernel.run(shown) and "25" in kernel.run("print(len(pressed))"), 60)
+    session = Lab(tmp_path / "lab").session("naps-1")
+    until(lambda: kinds(session).count("checkpoint_requested") == 1, 60)
+    beats = int(kernel.run("print(panel.pulse.beats)"))
+    until(lambda: int(kernel.run("print(panel.pulse.beats)")) > beats + 1, 60)
+    assert kernel.control("delete_subshell_request", subshell_id=subshell)["status"] == "ok"
+    kernel.turn(widgets["log"], False)
+    kernel.click(widgets["wake"])
+    kernel.click(widgets["checkpoint"])
+    until(lambda: "hidden" in kernel.run(shown), 60)
+    until(lambda: "26" in kernel.run("print(len(pressed))"), 60)
+    until(lambda: kinds(session).count("checkpoint_requested") == 2, 60)
 
 
 @pytest.mark.timeout(120)

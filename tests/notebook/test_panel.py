@@ -471,8 +471,8 @@ def test_two_sessions_side_by_side_and_each_kills_its_own(lab, opened):
 def test_a_panel_over_the_same_sessions_takes_the_older_ones_place(naps, opened):
     first = opened(naps)
     second = opened(naps)
-    until(lambda: not first.pulse._thread.is_alive())
-    assert second.pulse._thread.is_alive() and repr(first) == repr(second) == f"Panel('{naps.id}')"
+    until(lambda: not first.pulse.thread.alive)
+    assert second.pulse.thread.alive and repr(first) == repr(second) == f"Panel('{naps.id}')"
 
 
 def test_what_can_not_be_a_panel(lab, naps):

@@ -19,6 +19,7 @@ from agentlab.notebook.panel.injecting import Injecting
 from agentlab.notebook.panel.loglines import LogLines
 from agentlab.notebook.panel.plots import Plots
 from agentlab.notebook.panel.recoveries import recoveries_html
+from agentlab.notebook.panel.threads import Answering
 from agentlab.notebook.panel.timeline import Timeline
 
 SECTIONS = ("checkpoints", "recovery", "inject", "budget", "plots", "log")
@@ -56,6 +57,7 @@ class Column:
             self.sections[name].layout.display = "" if tab.value else "none"
         self.box = widgets.VBox(self._parts(widgets))
         self.box.add_class("al-column")
+        self._answering = Answering(self.box)
 
     def _parts(self, widgets: Any) -> list[Any]:
         gap = widgets.HTML()
@@ -125,6 +127,7 @@ class Column:
             self._part("log", self.log.show)
         if self.tabs["plots"].value:
             self._part("plots", lambda: self.plots.want(self.feed.digest.seq))
+        self._part("widgets", self._answering.answer)
         self._attend()
         return now.word in AT_WORK or self.feed.behind
 

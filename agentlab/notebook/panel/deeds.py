@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import queue
-import threading
 from collections.abc import Callable
 from typing import Any
 
 from agentlab.errors import AgentlabError
 from agentlab.lab import Session
+from agentlab.notebook.panel.threads import OwnThread
 
 LOGGER = logging.getLogger("agentlab.panel")
 Work = Callable[[Session], Any]
@@ -27,17 +27,12 @@ class Deeds:
 
     def __init__(self, session: Session, name: str) -> None:
         self._session = session
-        self._name = name
         self._queue: queue.SimpleQueue[tuple[Work, Said] | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()
+        self._thread = OwnThread(name, self._run)
 
     def do(self, work: Work, said: Said) -> None:
         """Hand a command over."""
-        with self._lock:
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
+        self._thread.start()
         self._queue.put((work, said))
 
     def withdraw(self, why: str) -> int:

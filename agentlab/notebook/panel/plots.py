@@ -10,6 +10,7 @@ from html import escape
 from typing import Any
 
 from agentlab.lab import Session
+from agentlab.notebook.panel.threads import OwnThread
 
 PERIOD_S = 2.0
 """The plots are drawn anew at most this often."""
@@ -31,16 +32,14 @@ class Plots:
         self._wanted = threading.Event()
         self._seq = self._drawn = -1
         self._closed = False
-        self._thread: threading.Thread | None = None
+        self._thread = OwnThread("agentlab-plots", self._run)
 
     def want(self, seq: int) -> None:
         """The plots are being looked at and the session is at event ``seq``: draw them when that is news."""
         if seq == self._seq or self._closed:
             return
         self._seq = seq
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="agentlab-plots", daemon=True)
-            self._thread.start()
+        self._thread.start()
         self._wanted.set()
 
     def close(self) -> None:

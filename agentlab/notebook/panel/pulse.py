@@ -8,6 +8,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from agentlab.notebook.panel.threads import OwnThread
+
 PERIOD_S = 0.25
 """At most four updates a second."""
 IDLE_S = 0.5
@@ -25,16 +27,16 @@ class Pulse:
         self._beat = beat
         self._soon = threading.Event()
         self._closed = False
-        self._thread: threading.Thread | None = None
+        self.thread = OwnThread("agentlab-panel", self._run)
         self.took_s: deque[float] = deque(maxlen=2000)
         """Seconds of the newest beats."""
+        self.beats = 0
+        """How often it has beaten."""
         self._complained = ""
 
     def start(self) -> None:
         """Begin to beat."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="agentlab-panel", daemon=True)
-            self._thread.start()
+        self.thread.start()
 
     def soon(self) -> None:
         """Look at the next opportunity instead of when it is time: somebody has done something."""
@@ -44,8 +46,8 @@ class Pulse:
         """Stop beating."""
         self._closed = True
         self._soon.set()
-        if wait and self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(5.0)
+        if wait:
+            self.thread.join(5.0)
 
     def _run(self) -> None:
         busy = True
@@ -59,6 +61,7 @@ class Pulse:
                     LOGGER.warning("the panel could not be brought up to date: %s", error)
             took = time.monotonic() - began
             self.took_s.append(took)
+            self.beats += 1
             hurried = self._soon.wait(max(0.05, (PERIOD_S if busy else IDLE_S) - took))
             self._soon.clear()
             if hurried and not self._closed:
