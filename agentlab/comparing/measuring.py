@@ -15,6 +15,8 @@ from agentlab.comparing.latencies import INPUTS
 from agentlab.events import Event
 
 OVERHEAD = frozenset({"checkpoint_written", "snapshot_taken"})
+FREE = ("scripted", "recorded")
+"""Models that cost nothing where no price is given for them."""
 SANDBOX = frozenset({"sandbox_lost", "sandbox_ready", "sandbox_restored", "sandbox_attached", "execution_rerun"})
 
 
@@ -139,7 +141,8 @@ def _what(event: Event, recovering: bool, filled: bool) -> str:
 def _calls(events: Sequence[Event]) -> dict[str, Any]:
     """Answers of the model, those that a crash cost, and their money.
 
-    A call that was cut is counted at the price of the next answer to the same purpose: it was asked again.
+    A call that was cut is counted at the price of the next answer to the same purpose: it was asked again. Money is None
+    where the price of an answer is unknown, which is not nothing.
     """
     gone: set[int] = set()
     for event in events:
@@ -147,6 +150,7 @@ def _calls(events: Sequence[Event]) -> dict[str, Any]:
             gone.update(range(int(event.payload["superseded_from"]), int(event.payload["superseded_to"]) + 1))
     answers = repeated = cost = cost_repeated = cut = 0
     asked = recovering = False
+    known = True
     for event in events:
         if event.type == "harness_woken":
             cut += asked
@@ -160,6 +164,7 @@ def _calls(events: Sequence[Event]) -> dict[str, Any]:
         elif event.type == "model_response":
             asked = False
             price = event.cost_microusd or 0
+            known = known and (event.cost_microusd is not None or str(event.model).startswith(FREE))
             answers, cost = answers + 1, cost + price
             if recovering or event.seq in gone:
                 repeated, cost_repeated = repeated + 1, cost_repeated + price
@@ -168,8 +173,8 @@ def _calls(events: Sequence[Event]) -> dict[str, Any]:
     return {
         "model_calls": answers,
         "model_calls_repeated": repeated + cut,
-        "cost_usd": cost / 1e6,
-        "cost_repeated_usd": cost_repeated / 1e6,
+        "cost_usd": cost / 1e6 if known else None,
+        "cost_repeated_usd": cost_repeated / 1e6 if known else None,
     }
 
 

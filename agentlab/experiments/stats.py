@@ -171,7 +171,7 @@ def _unsure(c: Comparison, what: str, confidence: float, needed: int | None) -> 
         return text
     if needed <= c.seeds:  # the spread and the interval disagree: skewed differences
         return text + " The differences are too skewed to say how many seeds would tell them apart; run more."
-    return text + f" If the difference is real, about {needed} seeds would show it with a power of {POWER:g}."
+    return text + f" If the difference is real, about {needed:,} seeds would show it with a power of {POWER:g}."
 
 
 def _too_few(c: Comparison, what: str, confidence: float, needed: int | None) -> str:
@@ -180,7 +180,7 @@ def _too_few(c: Comparison, what: str, confidence: float, needed: int | None) ->
     text = (f"Too few runs to recommend anything: over {seeds} that both finished, {c.policy} has a {what} of "
             f"{100 * c.relative(c.difference):+.2g} % against {c.baseline}, and a {100 * confidence:g} % interval takes {few}"
             " seeds at least.")  # fmt: skip
-    return text + (f" If the difference is real, about {needed} would show it." if needed and needed > few else "")
+    return text + (f" If the difference is real, about {needed:,} would show it." if needed and needed > few else "")
 
 
 def _notes(best: Comparison, found: list[Comparison], left_out: list[str], others: int, confidence: float) -> str:

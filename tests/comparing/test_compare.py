@@ -2,15 +2,26 @@
 
 import concurrent.futures
 import json
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 import agentlab as al
+from agentlab.authoring import task
 from agentlab.comparing.conditions import Condition, Plan, expanded, policies_of
 from agentlab.comparing.engine import conduct
+from agentlab.comparing.latencies import Latencies
+from agentlab.comparing.measuring import measure
+from agentlab.comparing.simulating import Crashes, Simulation
 from agentlab.comparing.summary import SUMMARY_COLUMNS, summarise
 from agentlab.errors import BadDefinition, UnknownName, UserError
 from agentlab.experiments.columns import METRICS, RUN_COLUMNS
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -71,11 +82,27 @@ def test_the_result_shows_itself_without_anything_from_outside(compared):
     assert json.loads(json.dumps(compared.to_json()))["rows"][0]["policy"] == "every=1"
 
 
-def test_processes_are_the_default_and_give_the_same_numbers(compared):
-    again = al.compare("sales_report", ["every=1,20", "daly"], faults=al.Poisson(mtbf=11), seeds=2, progress=False)
-    for condition in ("every=1", "daly"):
-        both = [c.frame[c.frame.condition == condition].total_s.tolist()[:2] for c in (compared, again)]
-        assert both[0] == both[1]
+def test_processes_are_the_default_also_in_a_script_without_a_main_guard_and_give_the_same_numbers(compared, tmp_path):
+    script = tmp_path / "study.py"
+    script.write_text(
+        "import agentlab as al\n"
+        "print('begun')\n"
+        "FACTOR = 10\n"
+        "def times(number):\n    return FACTOR * number\n"
+        "swept = al.sweep({'number': [1, 2]}, times, lab=al.Lab('lab'), progress=False)\n"
+        "print(swept.frame['value'].tolist(), list(swept.frame['error']))\n"
+        "found = al.compare('sales_report', ['every=1', 'daly'], faults=al.Poisson(mtbf=11), seeds=2, progress=False)\n"
+        "print(found.frame['total_s'].tolist())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, script.name], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.stderr == ""
+    begun, swept, totals = done.stdout.splitlines()
+    assert (begun, swept) == ("begun", "[10, 20] ['', '']")
+    here = [compared.frame[compared.frame.condition == c].total_s.tolist()[:2] for c in ("every=1", "daly")]
+    assert json.loads(totals) == pytest.approx(here[0] + here[1])
 
 
 def test_failed_runs_are_rows_and_times_of_unfinished_runs_are_in_no_mean(threads):
@@ -85,6 +112,33 @@ def test_failed_runs_are_rows_and_times_of_unfinished_runs_are_in_no_mean(thread
     assert (found.frame.outcome == "crash_loop").all() and not found.frame.completed.any()
     assert found.summary.value("never", "completed") == 0 and found.summary.value("never", "total_s", "runs") == 0
     assert "0/2" in found.text() and "No recommendation" in found.recommendation
+
+
+PRICE = {"input": 3.0, "output": 15.0, "cache_read": 0.3, "cache_write": 3.75}
+
+
+def test_money_is_counted_by_its_price_and_an_unknown_price_is_not_nothing():
+    prices = {"prices": {"scripted:agentlab.tasks.sales:policy": PRICE}}
+    events = Simulation(task("sales_report"), Latencies(), budget=prices).run(Crashes(al.Times((5.0,)), "harness"), 0)
+    found, spent = measure(events), [e.cost_microusd / 1e6 for e in events if e.type == "model_response"]
+    # The second answer was cut: the recovery asks where the model stands, then it is asked again.
+    assert found["model_calls_repeated"] == 2 and len(spent) == found["model_calls"] == 6
+    assert found["cost_usd"] == pytest.approx(sum(spent))
+    assert found["cost_repeated_usd"] == pytest.approx(spent[1] + spent[2])
+    unpriced = [replace(e, model="claude", cost_microusd=None) if e.type == "model_response" else e for e in events]
+    assert measure(unpriced)["cost_usd"] is None and measure(unpriced)["model_calls_repeated"] == 2
+    free = [replace(e, cost_microusd=None) if e.type == "model_response" else e for e in events]
+    assert measure(free)["cost_usd"] == 0
+
+
+def test_few_seeds_have_no_interval_and_are_told_so(threads):
+    found = al.compare("sales_report", ["every=1", "never"], seeds=3, executor=threads, progress=False)
+    assert "Too few runs" in found.recommendation and "takes 6 seeds" in found.recommendation
+    assert "none from 3 pairs" in found.text() and "nan" not in found.text() and "nan" not in found.html()
+    table = found.summary.table
+    assert table[table.metric == "total_s"].low.isna().all() and not table.certain.fillna(False).any()
+    done = table[table.metric == "completed"]
+    assert (done.high == 1).all() and done.low.tolist() == pytest.approx([0.4385] * 2, abs=1e-4)
 
 
 def test_one_policy_alone_is_told_so(threads):
@@ -106,6 +160,7 @@ def test_one_policy_alone_is_told_so(threads):
         ({"policies": ["never"], "target": "moon"}, UnknownName),
         ({"policies": ["never"], "no_such_field": 1}, UnknownName),
         ({"policies": ["never"], "mode": "what-if"}, UserError),
+        ({"policies": ["never"], "budget": {"prices": {"m": {"inptu": 3.0}}}}, BadDefinition),
     ],
 )
 def test_what_can_not_be_run_is_refused_before_anything_runs(given, error):

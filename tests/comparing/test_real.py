@@ -43,6 +43,7 @@ def test_a_comparison_with_real_processes_and_real_kills(tmp_path, threads):
     assert min(measured.of(("harness_woken", "crash"))) > 0.02
 
 
+PRICE = {"input": 3.0, "output": 15.0, "cache_read": 0.3, "cache_write": 3.75}
 SCHEMES = ("hybrid", "events", "snapshot")
 
 
@@ -126,6 +127,7 @@ def test_real_and_simulated_agree_on_the_demo_task(tmp_path):
     """
     lab = al.Lab(tmp_path / "lab")
     asked = {"policies": ["every=5", "never"], "faults": al.Poisson(mtbf=4), "seeds": 20, "progress": False, "lab": lab}
+    asked |= {"budget": {"prices": {"scripted:agentlab.tasks.sales:policy": PRICE}}}
     began = time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(1) as one:
         real = al.compare("sales_report", mode="real", executor=one, **asked)

@@ -13,7 +13,12 @@ import psutil
 import pytest
 
 import agentlab as al
+from agentlab.authoring import task
+from agentlab.comparing.latencies import Latencies
+from agentlab.comparing.measuring import measure
 from agentlab.comparing.progress import Line, Meter, Progress, clock
+from agentlab.comparing.real import drive, own_lab
+from agentlab.comparing.simulating import Crashes, Simulation
 from agentlab.comparing.sweeping import grid_conditions
 from agentlab.errors import AgentlabError, BadDefinition, SessionBusy
 from tests.comparing import sweeper
@@ -171,13 +176,52 @@ def test_an_executor_that_breaks_is_told_and_the_sweep_can_go_on(tmp_path, threa
     assert lab.statuses()[0].status == "paused"
 
 
-def test_a_task_runs_over_a_grid_of_its_own_fields(tmp_path):
-    found = al.sweep(
-        {"policy": ["never", "every=5"], "limits": [{"max_turns": 200}]},
-        "sea_table", lab=al.Lab(tmp_path), progress=False,
-    )  # fmt: skip
-    assert found.frame.ok.all() and set(found.frame.outcome) >= {"completed"}
-    assert (found.frame[found.frame["policy"] == "every=5"].checkpoints.iloc[0]) > 0
+def test_a_task_runs_over_its_own_fields_whatever_they_are(tmp_path, threads):
+    """Policies, prompts, budgets, guard thresholds, context strategies, models: each run really had what its row says."""
+    lab = al.Lab(tmp_path)
+    grid = [
+        {"policy": "every=5", "goal": "Ask the sea, briefly."},
+        {"guard": {"window": 6}, "context": {"strategy": "results+window"}, "resources": {"cpu_s": 30}},
+        {"limits": {"model_calls": 1}},
+        {"guard": {"windou": 6}},
+        {"model": "scripted:tests.comparing.chains:nobody"},
+    ]
+    frame = al.sweep(grid, "sea_table", lab=lab, executor=threads, progress=False).frame
+    assert frame.ok.tolist() == [True, True, True, False, False]
+    assert frame.outcome.tolist()[:3] == ["completed", "completed", "paused"] and frame.checkpoints[0] > 0
+    assert "no setting 'windou'" in frame.error[3] and "nobody" in frame.error[4]
+    given = []
+    for name in frame.session_id[:3]:
+        folder, session_id = name.split("/")
+        given.append(al.Lab(lab.path / "runs" / folder).session(session_id).events()[0].payload["definition"])
+    assert given[0]["goal"] == "Ask the sea, briefly." and given[0]["policy"]["kind"] == "every_events"
+    assert given[1]["guard"]["window"] == 6 and given[1]["context"]["strategy"] == "results+window"
+    assert given[1]["resources"]["cpu_s"] == 30 and given[2]["limits"]["model_calls"] == 1
+
+
+def _local(folder):
+    with own_lab(folder) as lab:
+        session = lab.create("sea_table")
+        assert drive(session, Crashes(), 0, 120.0) is False
+        return session.events()
+
+
+def _simulated(folder):
+    return Simulation(task("sea_table"), Latencies()).run(Crashes(), 0)
+
+
+def test_kinds_of_sandboxes_are_swept_by_their_names(tmp_path, threads):
+    def ran(sandbox):
+        events = sandbox(str(tmp_path / "runs"))
+        (ready,) = [e for e in events if e.type == "sandbox_ready"]
+        row = measure(events)
+        return {"kind": ready.payload["record"]["kind"], "calls": row["model_calls"], "bytes": row["bytes_written"]}
+
+    grid = {"sandbox": {"local": _local, "simulated": _simulated}}
+    frame = al.sweep(grid, ran, lab=al.Lab(tmp_path / "lab"), executor=threads, progress=False).frame
+    assert frame.ok.all(), frame.error.tolist()
+    assert frame.sandbox.tolist() == frame.kind.tolist() == ["local", "simulated"]
+    assert frame.calls.nunique() == 1 and (frame.bytes > 0).all()  # the same task takes the same way in both
 
 
 def test_the_bar_says_how_far_it_is_and_how_long_it_will_take():
@@ -206,26 +250,6 @@ def test_a_terminal_gets_one_line_that_is_rewritten(capsys):
     line(Progress("s", 2, 0, 2, 2.0, None))
     shown = capsys.readouterr().out
     assert shown.count("\r") == 2 and shown.count("\n") == 1 and "1/2" in shown and "2/2" in shown
-
-
-def test_a_script_without_a_main_guard_sweeps_and_compares(tmp_path):
-    script = tmp_path / "study.py"
-    script.write_text(
-        "import agentlab as al\n"
-        "print('begun')\n"
-        "FACTOR = 10\n"
-        "def times(number):\n    return FACTOR * number\n"
-        "swept = al.sweep({'number': [1, 2]}, times, lab=al.Lab('lab'), progress=False)\n"
-        "print(swept.frame['value'].tolist(), list(swept.frame['error']))\n"
-        "found = al.compare('sales_report', policies=['every=5'], seeds=2, progress=False)\n"
-        "print(found.frame['completed'].tolist())\n"
-    )
-    done = subprocess.run(
-        [sys.executable, script.name], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
-    assert done.stderr == ""
-    assert done.stdout.splitlines() == ["begun", "[10, 20] ['', '']", "[True, True]"]
 
 
 def test_columns_that_meet_do_not_hide_each_other(tmp_path, threads):
