@@ -26,7 +26,11 @@ from agentlab.lab import Lab
 MTBF_S = 11.0
 """With the assumed latencies a session of the demo task takes about 17 s, so it sees about two crashes."""
 CORES = 2
-POLICIES = ("every=1", "every=5", "daly=600", "daly", "seconds=30+deadline=every:3600", "every=1+deadline=every:3600")
+POLICIES = (
+    "never", "every=1", "every=5", "milestones", "young", "daly", "daly=600", "deadline=every:3600", "seconds=30+deadline=every:3600",
+    "every=1+deadline=every:3600", "every=1+daly", "steps=1+daly", "every=5&daly", "every=5+daly+deadline=every:3600",
+)  # fmt: skip
+"""Every way of finding the next checkpoint of a replay, alone and joined."""
 
 
 class Here(Executor):
@@ -55,7 +59,7 @@ def experiment_figures(quick: bool = False) -> dict[str, Any]:
     the runs. ``experiment_bytes_per_run``: memory kept per run while a sweep goes on, peak of the second half.
     """
     return {
-        **_sessions(15 if quick else 300), **_replays(5 if quick else 200), **_layer(15 if quick else 200),
+        **_sessions(15 if quick else 300), **_replays(2 if quick else 200), **_layer(15 if quick else 200),
         "experiment_bytes_per_run": _kept(1000 if quick else 2000),
         "experiment_peak_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
     }  # fmt: skip

@@ -35,11 +35,18 @@ class Rate:
         alone = spec.kind in ("young", "daly") and not {"mtbf_s", "work_s"} & set(spec.args)
         return alone and all(span.kind in PLAIN_KINDS for span in track.spans)
 
-    def following(self, since: int, clock: Clock) -> int:
-        """The boundary of the checkpoint after ``since``; the end when none is due before it."""
+    def shortest(self, since: int, clock: Clock) -> float:
+        """Seconds of work that no interval from here to the next crash is shorter than; 0 where that is not known."""
+        mtbf = (self._prior + clock.start) / (1 + clock.crashes)
+        costs = (self._later,) if since else (self._first, self._later)
+        found = min(self._interval(cost, mtbf) for cost in costs)
+        return found if found < math.inf else 0.0
+
+    def following(self, since: int, clock: Clock, end: int, begin_at: int = 0) -> int:
+        """The boundary of the checkpoint after ``since``, from ``begin_at`` on; ``end`` when none is due before it."""
         track, cost = self._track, self._later if since else self._first
-        work, spans, end = track.work, track.spans, track.end
-        at = since + 1
+        work, spans = track.work, track.spans
+        at = max(since + 1, begin_at)
         begin = self._interval(cost, (self._prior + clock.start) / (1 + clock.crashes))
         if begin < math.inf:
             at = max(at, track.after_work(since, begin))

@@ -11,6 +11,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from agentlab import interval
@@ -62,58 +63,85 @@ class Schedule:
             UserError: the policy can not run.
         """
         self.track, self.spec, self.cost_s, self.skip = track, validate(spec), cost_s, skip
-        self._clocked = [part for part in spec.parts if spec.kind == "any" and reads_clock(part)]
-        rest = tuple(part for part in spec.parts if part not in self._clocked)
-        self._rest = Schedule(track, PolicySpec("any", parts=rest), cost_s) if self._clocked and rest else None
+        clocked = [part for part in spec.parts if spec.kind == "any" and reads_clock(part)]
+        rest = tuple(part for part in spec.parts if part not in clocked)
+        self._clocked = [Schedule(track, part, cost_s, skip) for part in clocked]
+        self._rest = Schedule(track, PolicySpec("any", parts=rest), cost_s) if clocked and rest else None
         self._rest_at: dict[int, int] = {}
         self._rate = Rate(track, spec, cost_s) if Rate.fits(track, spec) else None
         self._jumps: Jumps | None = None
-        plain = all(part.kind == "deadline" for part in self._clocked)
-        if self._rest is not None and skip and plain and spec.kind == "any":
+        self._both = Both(track, spec, cost_s) if skip and Both.fits(track, spec) else None
+        simple = all(part.spec.kind == "deadline" or part._rate is not None for part in self._clocked)
+        if self._rest is not None and skip and simple and spec.kind == "any":
             self._jumps = Jumps(track, self._of_rest, cost_s)
 
     def jump(self, since: int, clock: Clock, crash_s: float) -> tuple[int, float, int]:
-        """The furthest checkpoint that is written before the next crash and before any deadline's margin begins.
+        """The furthest checkpoint that is written before the next crash and before any part that reads the clock is due.
 
         Its boundary, the wall time at which it is done, and how many checkpoints that makes; none if there is none, or where
         the policy is no such combination.
         """
         if self._jumps is None or not self.skip:
             return since, clock.start, 0
-        until = min(crash_s, *(self._begins(part.args, clock) for part in self._clocked))
+        until = crash_s
+        for part in self._clocked:
+            if part._rate is None:
+                until = min(until, part._begins(since, clock))
+            elif part._rate.shortest(since, clock) < self._jumps.longest_s:
+                return since, clock.start, 0
         return self._jumps.furthest(since, clock.start, until)
 
-    def _begins(self, args: Mapping[str, Any], clock: Clock) -> float:
-        """Wall time at which the margin of the next deadline begins, at the earliest."""
+    def _begins(self, since: int, clock: Clock) -> float:
+        """Wall time at which the margin of the policy, a deadline, begins next, at the earliest."""
+        args = self.spec.args
         now = clock.start - clock.woken if args.get("since") == "wake" else clock.start
-        begin = self.track.facts(0, 0, self.cost_s, clock.crashes, clock.start, clock.start - clock.woken)
-        begins = deadline_begins(args, now, deadline_margin(begin, args))
+        begins = min(deadline_begins(args, now, margin) for margin in self._margins[since > 0 :])
         return clock.start + (begins - now) if begins < math.inf else math.inf
 
-    def following(self, since: int, clock: Clock) -> int:
-        """The boundary of the checkpoint after ``since``; the end when none is due before it."""
+    @cached_property
+    def _margins(self) -> tuple[float, float]:
+        """Seconds that a deadline keeps free before it: while no checkpoint was measured, and afterwards."""
+        costs = (0.0, self.cost_s)
+        first, later = (deadline_margin(self.track.facts(0, 0, cost, 0, 0.0, 0.0), self.spec.args) for cost in costs)
+        return first, later
+
+    def following(self, since: int, clock: Clock, before: int | None = None) -> int:
+        """The boundary of the checkpoint after ``since``; ``before`` (the end without it) when none is due before that."""
+        last = self.track.end if before is None else before
         if self._rate is not None and self.skip:
-            return self._rate.following(since, clock)
+            return self._rate.following(since, clock, last)
+        if self._clocked and self.skip:
+            last = min(last, self._of_rest(since)) if self._rest is not None else last
+            for part in self._clocked:
+                if not part._quiet(since, clock, last):
+                    last = part.following(since, clock, last)
+            return last
+        if self._both is not None and self.skip:
+            return self._both.following(since, clock, last)
+        return self._scan(since, clock, last)
+
+    def _quiet(self, since: int, clock: Clock, last: int) -> bool:
+        """Whether it is plain at once that the policy, a deadline by itself, is not due before ``last``."""
+        if self.spec.kind != "deadline" or clock.saved_s or self._confirm(since) < last:
+            return False  # doing known work again, the wall clock lags behind the work
+        return clock.wall(self.track.work[last] - self.track.work[since]) < self._begins(since, clock) - 1e-6
+
+    def _scan(self, since: int, clock: Clock, last: int) -> int:
+        """Ask ``due`` from the lower bound on."""
         track = self.track
         cost = self.cost_s if since else 0.0  # nothing is measured before the first one
         at = since + 1
         if self.skip:
             begin = track.facts(since, since, cost, clock.crashes, clock.start, clock.start - clock.woken)
-            if self._rest is None:
-                at = max(at, min(self._bound(self.spec, since, clock, begin), self._confirm(since)))
-            else:
-                rest = self._of_rest(since)
-                at = max(at, min(self._bound(part, since, clock, begin) for part in self._clocked))
-                if at >= rest:
-                    return rest
-        while at < track.end:
+            at = max(at, min(self._bound(self.spec, since, clock, begin), self._confirm(since)))
+        while at < last:
             if track.spans[at - 1].checkpointable:
                 now = clock.wall(track.work[at] - track.work[since])
                 facts = track.facts(since, at, cost, clock.crashes, now, now - clock.woken)
                 if due(self.spec, facts):
                     return at
             at += 1
-        return track.end
+        return last
 
     def _of_rest(self, since: int) -> int:
         """Where the parts that do not read the clock are due: the same in every replay, so looked up once."""
@@ -136,6 +164,45 @@ class Schedule:
         return self.track.end if bound is None else bound(self.track, since, clock, begin, spec.args)
 
 
+class Both:
+    """All of some parts, of which some are Young's or Daly's interval and the others do not read the clock."""
+
+    def __init__(self, track: Track, spec: PolicySpec, cost_s: float) -> None:
+        self._track = track
+        self._rates = [Rate(track, part, cost_s) for part in spec.parts if reads_clock(part)]
+        self._rest = PolicySpec("all", parts=tuple(part for part in spec.parts if not reads_clock(part)))
+        self._first = Schedule(track, self._rest, cost_s)
+        self._first_at: dict[int, int] = {}
+        self._due: dict[tuple[int, int], bool] = {}
+
+    @staticmethod
+    def fits(track: Track, spec: PolicySpec) -> bool:
+        """Whether the policy is such a combination."""
+        clocked = [reads_clock(part) for part in spec.parts]
+        if spec.kind != "all" or all(clocked) or not any(clocked):
+            return False
+        return all(Rate.fits(track, part) for part in spec.parts if reads_clock(part))
+
+    def following(self, since: int, clock: Clock, last: int) -> int:
+        """The boundary of the checkpoint after ``since``; ``last`` when none is due before it."""
+        if since not in self._first_at:
+            self._first_at[since] = self._first.following(since, Clock())
+        at = self._first_at[since]
+        while at < last:
+            reached = max(rate.following(since, clock, last, at) for rate in self._rates)
+            if reached == at and self._rest_due(since, at):
+                return at
+            at = max(at + 1, reached)
+        return last
+
+    def _rest_due(self, since: int, at: int) -> bool:
+        """Whether the other parts are due at a boundary: the same in every replay, so looked up once."""
+        if (since, at) not in self._due:
+            facts = self._track.facts(since, at, 0.0, 0, 0.0, 0.0)
+            self._due[since, at] = self._track.spans[at - 1].checkpointable and due(self._rest, facts) is not None
+        return self._due[since, at]
+
+
 class Jumps:
     """Many checkpoints at once, where each is decided by the one before: powers of two of the step to the next."""
 
@@ -151,6 +218,8 @@ class Jumps:
                 self._left[since] = self._left[after] + track.work[after] - track.work[since] + cost_s
                 count[since] = count[after] + 1
         self._count, self._last = count, end
+        self.longest_s = max(track.work[after] - track.work[since] for since, after in enumerate(step[:-1]))
+        """The most work between a checkpoint and the next."""
         self._powers = [[after if after < end else since for since, after in enumerate(step)]]
         while 2 ** len(self._powers) <= end:
             before = self._powers[-1]

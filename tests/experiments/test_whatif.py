@@ -2,6 +2,7 @@
 
 import math
 import time
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -109,10 +110,12 @@ SPANS = st.lists(
     min_size=1, max_size=40,
 ).map(lambda spans: [Span(s.duration_s, s.checkpointable, 1 + i // 4, *[getattr(s, f) for f in
       ("kind", "milestone", "large", "external", "sandboxed")]) for i, s in enumerate(spans)])  # fmt: skip
+PLAIN = SPANS.map(lambda spans: [replace(span, kind="work") for span in spans])  # no step that policies treat apart
 FREE = ["never", "default", "every=3", "steps=2", "seconds=5", "milestones", "before-effect", "after-effect", "unsnapshotted=2",
         "young=mtbf:20,cost:0.5", "daly=mtbf:20", "every=4&steps=1", "before-effect&seconds=2"]  # fmt: skip
 CLOCKED = ["daly", "young=prior:30", "daly=prior:1,cost:3", "daly=cost:0.5,work:9", "deadline=17", "deadline=every:15,margin:2",
-           "deadline=at:12,since:wake", "deadline=every:9,since:wake", "deadline=30&steps=1"]  # fmt: skip
+           "deadline=at:12,since:wake", "deadline=every:9,since:wake", "deadline=30&steps=1",
+           "daly=prior:30,cost:0.1&every=3", "young=prior:9&milestones&seconds=2"]  # fmt: skip
 POLICIES = st.lists(st.sampled_from(FREE + CLOCKED), min_size=1, max_size=3).map("+".join)
 CRASHES = st.one_of(
     st.builds(Exponential, st.sampled_from([8.0, 40.0, 200.0])),
@@ -124,7 +127,7 @@ COSTS = st.builds(Costs, st.sampled_from([0.0, 0.1, 2.0]), st.sampled_from([0.0,
 
 
 @settings(max_examples=400, derandomize=True, deadline=None)
-@given(SPANS, POLICIES, CRASHES, COSTS, st.integers(0, 99))
+@given(st.one_of(SPANS, PLAIN), POLICIES, CRASHES, COSTS, st.integers(0, 99))
 def test_a_replay_is_the_same_however_it_is_computed(spans, policy, crashes, costs, seed):
     quick = WhatIf(spans, policy, costs)
     plain = WhatIf(spans, policy, costs, table=False)
