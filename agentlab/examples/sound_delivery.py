@@ -50,6 +50,28 @@ BLIND = Task(
 )
 """Sound without verify: a retry with the same key is one delivery."""
 
+
+def send_plain(message: str) -> dict[str, Any]:
+    """Deliver a message to a service that knows no keys."""
+    return {"id": outbox.deliver(message)["id"]}
+
+
+def plain_policy(view: View) -> Any:
+    """One message."""
+    if view.status.get("step") == "send":
+        return [say("Sending."), call("send_plain", message="the total is 42")]
+    return say("All done.")
+
+
+DOUBT = Task(
+    name="sound_doubt",
+    goal="Send one message to a service that knows no keys and can not be asked.",
+    tools=(tool(send_plain, effect="external"),),
+    steps=(step("send", tool="send_plain", kind="downstream"),),
+    model=plain_policy,
+)
+"""Sound with neither: where nobody can tell whether it happened, a person is asked."""
+
 AGAIN = Task(
     name="sound_again",
     goal="Send one message, and ask for the same once more: the record answers the second time.",

@@ -135,19 +135,18 @@ def _work(everything: list[Event], scheme: str) -> list[Found]:
         found.append(("lost work", unbounded))
     if lost and scheme != "snapshot":  # a scheme that goes back to its newest checkpoint loses what came after it
         found.append(("lost work", f"the recovery at event {lost[0].seq} lost {lost[0].payload['lost_steps']} steps"))
-    unpaid = _asked_again(everything)
+    unpaid = _unanswered(everything, sum(e.type == "harness_woken" for e in everything))
     if unpaid:
         found.append(("lost work", unpaid))
     return found
 
 
-def _asked_again(events: list[Event]) -> str:
-    """Whether more was run again than a death can explain: model answers and tool results that are on record stand."""
-    wakes = sum(e.type == "harness_woken" for e in events)
+def _unanswered(events: list[Event], allowed: int) -> str:
+    """Whether more was asked again than deaths can explain: model answers and tool results that are on record stand."""
     requests = sum(e.type == "model_request" for e in events)
     answers = sum(e.type in ("model_response", "model_error") for e in events)
-    if requests - answers > wakes:
-        return f"{requests - answers} model requests without an answer after {wakes} wakes"
+    if requests - answers > allowed:
+        return f"{requests - answers} model requests without an answer, {allowed} can be explained by a death"
     return ""
 
 
@@ -174,6 +173,10 @@ def _end(world: World, run: Run, events: list[Event], base: Undisturbed) -> list
     implied = workspace(world, _standing(events)) if outcome == "completed" and not told else ""
     if implied:
         found.append(("workspace", implied))
+    wakes = sum(e.type == "harness_woken" for e in events)
+    unanswered = _unanswered(events, wakes - 1)  # whoever brought it to its end had an answer to all that it asked
+    if unanswered:
+        found.append(("lost work", unanswered))
     unpaid = spending(events, folded(world.log))
     if unpaid:
         found.append(("budget", unpaid))

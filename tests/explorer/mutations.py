@@ -11,17 +11,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+PATIENCE_S = 280.0
 EXPLORE = """
 import json, sys
 from agentlab.explorer import explore
-report = explore(sys.argv[1], pairs=False, stop_after=1)
+report = explore(sys.argv[1], pairs=False, stop_after=1, faults="faults" in sys.argv[2:])
 print(json.dumps([report.to_json()["violations"], report.violating, report.seconds]))
 """
 
 
 @dataclass(frozen=True)
 class Mutation:
-    """``old`` becomes ``new`` in ``file``; ``judge`` is ``explore`` or the test that must fail."""
+    """``old`` becomes ``new`` in ``file``; ``judge`` is ``explore``, or code that must raise an AssertionError.
+
+    ``faults`` says that it takes a service that misbehaves, or a second harness, to show it.
+    """
 
     name: str
     file: str
@@ -29,9 +33,18 @@ class Mutation:
     new: str
     judge: str = "explore"
     task: str = "agentlab.examples.sound_delivery"
+    faults: bool = False
 
 
-DURABILITY = "tests/log/test_durability.py::test_no_crash_state_is_torn_or_lacks_what_was_acknowledged"
+DURABILITY = """
+import sys, pathlib
+from tests.log.crash_states import Recorder
+from tests.log.test_durability import append_and_seal
+folder = pathlib.Path(sys.argv[1])
+folder.mkdir()
+append_and_seal(Recorder, folder)
+"""
+"""The log's own suite for power loss, without the rest of pytest: it raises where a crash state is torn or lacks something."""
 FILE_SYNC = """                disk.fsync(fd)
                 _reach(points.fsync, "after", detail)"""
 FOLDER_SYNC = "        sync_folder(disk, os.path.dirname(path), points.dirsync, detail)\n    return tmp"
@@ -134,6 +147,31 @@ MUTATIONS = (
         "        \"incarnation\": event.incarnation,\n",
         "        \"incarnation\": event.incarnation,\n        \"plan\": evolve(state.plan, current=0, started=False, completed=0),\n",
     ),
+    # services that misbehave
+    Mutation(
+        "an effect that was not heard of is sent again", "harness/effects.py",
+        "    return [Draft(\"retry_scheduled\", reason, **place)]",
+        "    return not_done(rig, call, tool, message, outcome)",
+        task="agentlab.examples.sound_delivery:DOUBT", faults=True,
+    ),
+    Mutation(
+        "a failed model call is no error but an answer", "harness/asking.py",
+        "        return [_error_draft(rig, failed, request_id, command.purpose, _ms(rig, started))]",
+        "        return []",
+        faults=True,
+    ),
+    Mutation(
+        "an append that the disk refused counts as done", "harness/recorder.py",
+        "        except OutcomeUnknown:",
+        "        except Exception as error:\n            if type(error).__name__ == 'StorageFailed':\n                return",
+        faults=True,
+    ),
+    Mutation(
+        "a command that failed in the sandbox counts as done", "harness/toolcalls.py",
+        "    if outcome.ok:\n        extra =",
+        "    if True:\n        extra =",
+        faults=True,
+    ),
     # what the facts about crash safety plant: protocols B to E of the log
     Mutation("B: no fsync of the file", "log/files.py", FILE_SYNC, FILE_SYNC.split("\n", 1)[1], DURABILITY),
     Mutation("C: no fsync of the folder", "log/files.py", FOLDER_SYNC, "        pass\n    return tmp", DURABILITY),
@@ -163,25 +201,20 @@ def noticed(mutation: Mutation, folder: Path) -> str:
     home = plant(mutation, folder)
     env = {**os.environ, "PYTHONPATH": str(home), "PYTHONDONTWRITEBYTECODE": "1"}
     if mutation.judge != "explore":
-        env["PYTHONSAFEPATH"] = "1"  # the tests are those of the repository, the package is the copy
-        argv = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-x",
-            "-p",
-            "no:randomly",
-            "-p",
-            "no:cacheprovider",
-            "-n0",
-            mutation.judge,
-        ]
-        done = subprocess.run(argv, env=env, cwd=ROOT, capture_output=True, text=True, timeout=120)
-        assert "error" not in done.stdout.splitlines()[-1], done.stdout[-2000:]
-        return "" if done.returncode == 0 else mutation.judge
+        # The suite is that of the repository, the package is the copy.
+        env = {**env, "PYTHONPATH": os.pathsep.join((str(home), str(ROOT)))}
+        argv = [sys.executable, "-P", "-c", mutation.judge, str(folder / "states")]
+        done = subprocess.run(argv, env=env, cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S)
+        last = (done.stderr.strip().splitlines() or [""])[-1]
+        assert done.returncode == 0 or last.startswith("AssertionError: "), done.stderr[-3000:]
+        return "" if done.returncode == 0 else last.removeprefix("AssertionError: ")
     done = subprocess.run(
-        [sys.executable, "-c", EXPLORE, mutation.task], env=env, cwd=folder, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", EXPLORE, mutation.task, *(["faults"] if mutation.faults else [])],
+        env=env,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     violations, _, _ = json.loads(done.stdout)
