@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from agentlab.crashpoints import CrashPoint
+from agentlab.crashpoints import CrashPoint, When
 from agentlab.events import Event
 from agentlab.explorer.api import subject_of
-from agentlab.explorer.exploring import Explorer, play, stage
+from agentlab.explorer.coverage import OF_A_HARNESS, REAL_ONLY
+from agentlab.explorer.drawing import one_of_each
+from agentlab.explorer.exploring import GAVE_UP, Explorer, play, stage
+from agentlab.explorer.judging import reached
 from agentlab.explorer.schedule import Schedule, Strike, crash_options, real_faults
 from agentlab.explorer.subject import Subject
 
@@ -43,6 +46,8 @@ class Seen:
     results: tuple[tuple[str, int], ...]
     kinds: tuple[str, ...]
     executed: int
+    sometimes: tuple[str, ...] = ()
+    """What was seen on the way; nothing that is compared."""
 
     def differences(self, other: Seen) -> list[str]:
         """Fields in which ``other`` differs."""
@@ -68,11 +73,16 @@ def seen(events: Sequence[Event], why: str, struck: int, executed: int) -> Seen:
         tuple(sorted(calls.items())),
         tuple(e.type for e in events if e.type not in HOUSEKEEPING),
         executed,
+        tuple(sorted(reached(events))),
     )
 
 
-def sample(task: Any, count: int, seed: int, pairs: int = 0) -> list[Schedule]:
-    """``count`` schedules that can run in both worlds, ``pairs`` of them with a second death in the recovery."""
+def sample(task: Any, count: int, seed: int, pairs: int = 0, others: int = 0) -> list[Schedule]:
+    """``count`` schedules that can run in both worlds, ``pairs`` of them with a second death in the recovery.
+
+    ``others`` of them are no deaths at points that both worlds have: kills at points that only real processes have, and
+    services that misbehave, in turn.
+    """
     subject = subject_of(task)
     explorer = Explorer(subject, depth=1)
     chosen = random.Random(seed)
@@ -87,7 +97,8 @@ def sample(task: Any, count: int, seed: int, pairs: int = 0) -> list[Schedule]:
             for target in ("harness", "harness", "both", "sandbox")
             if not (target == "sandbox" and s.point in starting)
         ]
-        out: list[Schedule] = chosen.sample(singles, min(count - pairs, len(singles)))
+        out: list[Schedule] = chosen.sample(singles, min(max(0, count - pairs - others), len(singles)))
+        out += _others(explorer, chosen, min(others, count))
         while len(out) < count:
             first = chosen.choice(explorer.visits)
             if first.point in SAME_VISITS:
@@ -95,6 +106,25 @@ def sample(task: Any, count: int, seed: int, pairs: int = 0) -> list[Schedule]:
                 second = _second(subject, first, chosen)
                 out.append((first, second) if second is not None else (first,))
     return out
+
+
+SLOW_HERE = frozenset({"tool:timeout", "tool:slow", "disk:slow", "clock:back", "clock:forward"})
+"""Kinds of misdeeds that are not drawn for real processes: they take time there, or show nothing more."""
+
+
+def _others(explorer: Explorer, chosen: random.Random, count: int) -> Iterator[Schedule]:
+    sides: tuple[When, ...] = ("before", "after")
+    real_only = [Strike("harness", point, when, 1) for point in OF_A_HARNESS if point in REAL_ONLY for when in sides]
+    troubles = [t for t in one_of_each(explorer.calls, chosen) if t.kind not in SLOW_HERE and t.target != "model"]
+    chosen.shuffle(real_only)
+    for number in range(count):
+        turn: list[Any] = troubles if number % 2 and troubles else real_only
+        yield (turn[number // 2 % len(turn)],)
+
+
+def only_real(schedule: Schedule) -> bool:
+    """Whether a schedule strikes where a simulation has no point."""
+    return any(isinstance(strike, Strike) and strike.point in REAL_ONLY for strike in schedule)
 
 
 def _second(subject: Subject, first: Strike, chosen: random.Random) -> Strike | None:
@@ -109,10 +139,10 @@ def _second(subject: Subject, first: Strike, chosen: random.Random) -> Strike | 
 
 
 def simulated(task: Any, schedule: Schedule) -> Seen:
-    """A schedule in the simulation."""
+    """A schedule in the simulation; of strikes that only real processes have it knows nothing."""
     subject = subject_of(task)
     with stage(subject):
-        world, runs = play(subject, schedule)
+        world, runs = play(subject, tuple(s for s in schedule if not only_real((s,))))
         struck = sum(1 + (s.target == "both") for run in runs for s in run.struck)
         return seen(list(world.log.replay(1)), runs[-1].why, struck, len(world.outside.entries))
 
@@ -127,6 +157,8 @@ def begin(lab: Any, task: Any, schedule: Schedule, **overrides: Any) -> Any:
 def real(session: Any, executed: int, timeout_s: float = 90.0) -> Seen:
     """What a session that :func:`begin` started came to; ``executed`` is what the outside's own ledger counts."""
     session.wait(timeout_s)
+    if session.state.control.status == "paused" and session.state.control.reason in GAVE_UP:
+        session.wake(timeout_s=timeout_s)  # once the faults have stopped a wake brings it to its end
     events = session.events()
     session.verify()
     last = events[-1].type
@@ -134,6 +166,20 @@ def real(session: Any, executed: int, timeout_s: float = 90.0) -> Seen:
     # By the marks on disk: a death after the end is told to no log.
     struck = len(list((Path(session.log.folder) / "faults").glob("*.json")))
     return seen(events, why, struck, executed)
+
+
+def compared(task: Any, schedule: Schedule, found: Seen) -> list[str]:
+    """In which fields a real run differs from what the simulation says; empty when they agree.
+
+    Where the schedule strikes at a point that only real processes have, the end has to be the undisturbed one.
+    """
+    expected = simulated(task, schedule)
+    if only_real(schedule):
+        expected = replace(
+            expected, struck=found.struck, kinds=found.kinds,
+            incarnations=min(max(found.incarnations, 1), 1 + found.struck),
+        )  # fmt: skip
+    return expected.differences(found)
 
 
 def words(schedule: Schedule) -> str:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from agentlab.crashpoints import CrashPoint
+from agentlab.explorer.judging import SOMETIMES
 from agentlab.explorer.outbox import FileOutbox
-from agentlab.explorer.real import Seen, begin, real, sample, simulated, words
-from agentlab.explorer.schedule import Schedule
+from agentlab.explorer.real import Seen, begin, compared, real, sample, simulated, words
+from agentlab.explorer.schedule import Schedule, Strike
+from agentlab.explorer.troubles import Trouble
 
 AT_ONCE = 4
 """Sessions in flight at once: a harness spends most of its time waiting for processes and disks."""
@@ -37,6 +41,10 @@ class RealReport:
     seed: int
     schedules: int = 0
     kills: int = 0
+    points: set[CrashPoint] = field(default_factory=set)
+    """Crash points at which a real process was killed."""
+    struck: Counter[str] = field(default_factory=Counter)
+    sometimes: Counter[str] = field(default_factory=lambda: Counter(dict.fromkeys(SOMETIMES, 0)))
     violations: list[Difference] = field(default_factory=list)
     seconds: float = 0.0
     complete: bool = True
@@ -54,8 +62,12 @@ class RealReport:
             "task": self.task,
             "mode": "real",
             "seed": self.seed,
-            "schedules": self.schedules,
+            "crash_points": len(CrashPoint),
+            "points_hit": len(self.points),
+            "points_not_hit": sorted(point.value for point in CrashPoint if point not in self.points),
+            "schedules": {"run": self.schedules, "struck_by_kind": dict(sorted(self.struck.items()))},
             "kills": self.kills,
+            "sometimes": {name: self.sometimes[name] for name in sorted(self.sometimes)},
             "violations": [{"crash": v.schedule, "message": v.message} for v in self.violations],
             "complete": self.complete,
             "effects_counted": self.counted,
@@ -70,6 +82,8 @@ class RealReport:
             f"{self.task}: {self.schedules} schedules with real processes, {self.kills} real deaths, seed {self.seed},"
             f" {self.seconds:.1f} s{early}",
             f"  each compared with the simulation, event by event; {outside}",
+            f"  crash points at which a real process was killed: {len(self.points)} of {len(CrashPoint)}, drawn by the seed",
+            *(f"    {self.sometimes[name]:>4}  {name}" for name in sorted(self.sometimes)),
             f"  differences: {len(self.violations)}",
             *(f"    {difference}" for difference in self.violations),
         ]
@@ -97,19 +111,22 @@ def explore_real(
     """
     began = time.monotonic()
     report = RealReport(str(task.name), seed)
-    schedules = sample(task, count, seed, pairs=count // 2 if pairs else 0)
+    schedules = sample(task, count, seed, pairs=count // 2 if pairs else 0, others=count // 4)
     report.counted = _run(lab, task, [()], params, executed)[0][1].executed == simulated(task, ()).executed
     for batch in _batches(schedules):
         if time.monotonic() - began > budget_s:
             report.complete = False
             break
         for schedule, seen in _run(lab, task, batch, params, executed):
-            expected = simulated(task, schedule)
             if not report.counted:
-                seen = replace(seen, executed=expected.executed)
+                seen = replace(seen, executed=simulated(task, schedule).executed)
             report.schedules += 1
-            report.kills += seen.struck
-            report.violations += [Difference(words(schedule), text) for text in expected.differences(seen)]
+            report.kills += max(0, seen.struck - sum(isinstance(strike, Trouble) for strike in schedule))
+            if seen.struck:
+                report.points |= {strike.point for strike in schedule if isinstance(strike, Strike)}
+                report.struck.update(strike.kind for strike in schedule)
+            report.sometimes.update(seen.sometimes)
+            report.violations += [Difference(words(schedule), text) for text in compared(task, schedule, seen)]
     report.seconds = time.monotonic() - began
     return report
 

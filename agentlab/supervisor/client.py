@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from agentlab import process
 from agentlab.crashpoints import CrashPoint, reach
 from agentlab.errors import AgentlabError, SessionBusy, UnknownName
 from agentlab.observe import Subscribers
@@ -39,6 +40,15 @@ class Exit:
     taken_over: bool = False
     error: str | None = None
     keeper_lost: bool = False
+
+
+REAPED_S = 10.0
+"""How long a harness that is dead may take until its keeper has noticed, and has ended its tool hosts."""
+
+
+def _leaving(record: Mapping[str, Any] | None) -> bool:
+    """Whether the harness that is in the way is dead, and only not yet reaped; None: one of which nothing runs any more."""
+    return record is None or process.liveness(record) == "dead"
 
 
 def _exit(event: Event) -> Exit:
@@ -113,6 +123,10 @@ class Supervisor:
             "arm": arm,
         }
         reply = self._request(message)
+        deadline = time.monotonic() + REAPED_S
+        while reply.get("busy") and _leaving(reply.get("record")) and time.monotonic() < deadline:
+            time.sleep(0.01)
+            reply = self._request(message)
         if reply.get("busy"):
             pid = (reply.get("record") or {}).get("pid", "about to start")
             raise SessionBusy(f"session {session_id!r} runs here already (pid {pid}): wait for it, pause or kill it")

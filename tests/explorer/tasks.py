@@ -59,6 +59,6 @@ ALL = replace(
         al.tool(write_line, effect="sandboxed"),
         al.tool(send, effect="external", honours_key=True, verify=was_sent, once_per_content=True),
     ),
-    policy="every=1",
+    policy="every=2",
 )
 """Whatever a session can reach: every kind of tool, an effect that happens once per content, checkpoints."""

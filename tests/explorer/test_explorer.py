@@ -164,8 +164,8 @@ def test_two_explorations_are_equal():
 
 
 def test_random_schedules_follow_their_seed_and_find_nothing():
-    report = explore(SOUND, pairs=False, seconds=6.0, seed=3)
-    assert report.clean and report.run["random"] > 3
+    report = explore(SOUND, pairs=False, seconds=2.0, seed=3)
+    assert report.clean and report.run["random"] > 0
 
 
 def test_forgetting_everything_after_every_command_changes_nothing():

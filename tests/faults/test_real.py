@@ -7,9 +7,13 @@ import time
 import pytest
 
 from agentlab.errors import UserError
+from agentlab.explorer.real import compared, real
+from agentlab.explorer.schedule import parse_schedule
 from agentlab.faults.kinds import KINDS
 from agentlab.lab.faulting import armed_in
 from tests.explorer import tasks as small
+
+from . import tasks
 
 
 def completed(made):
@@ -22,10 +26,12 @@ def completed(made):
 def test_model_faults(ran):
     # Each strikes a fresh request: the wait before a retry grows with failures in a row.
     kinds = ["429=0.3", "500", "529", "cut=150", "timeout=0.2", "malformed", "unknown_tool", "empty"]
-    words = ",".join(f"model:{kind}{'' if index == 0 else '#2'}" for index, kind in enumerate(kinds))
-    made = ran([words, "model:refusal#19"]).go()
+    words = (
+        ",".join(f"model:{kind}{'' if index == 0 else '#2'}" for index, kind in enumerate(kinds)) + ",model:refusal#2"
+    )
+    made = ran([words]).go()
     assert made.session.status().status == "paused" and "refused" in str(made.session.locate())
-    assert made.struck() == [*words.split(","), "model:refusal#19"]
+    assert made.struck() == words.split(",")
     errors = {e.error_type: e for e in made.kinds("model_error")}
     assert set(errors) == {
         "rate_limited",
@@ -43,7 +49,9 @@ def test_model_faults(ran):
     assert any("there is no tool 'no_such_tool'" in p["message"] for p in refusals)
     hit = {row.ref for row in made.session.faults() if row.state == "struck"}
     assert {e.payload["request_id"] for e in errors.values()} <= hit, "an injected error is told from a real one"
-    made.session.wake(timeout_s=60)
+    # It is woken, ends, and the simulation says the same of all of it, event by event.
+    found = real(made.session, 3)
+    assert compared(tasks.ROUNDS, parse_schedule(words.split(",")), found) == []
     completed(made)
 
 
