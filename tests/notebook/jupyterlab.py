@@ -84,6 +84,9 @@ class Page:
     def __init__(self, browser: Any, url: str, name: str, *, workspace: str = "w", height: int = 1500) -> None:
         self.page = browser.new_page(viewport={"width": 1280, "height": height})
         self.page.set_default_timeout(TIMEOUT_MS)
+        self.frames: list[int] = []
+        """Sizes of what came from the server over websockets, in bytes."""
+        self.page.on("websocket", lambda ws: ws.on("framereceived", lambda data: self.frames.append(len(data))))
         # A run that is asked for before the session is there makes JupyterLab ask which kernel is meant.
         self.page.add_locator_handler(
             self.page.locator("dialog.jp-Dialog"), lambda dialog: self.page.keyboard.press("Enter")
@@ -138,6 +141,12 @@ class Page:
         self.command("apputils:change-theme", f"{{theme: 'JupyterLab {theme}'}}")
         self.page.locator(f"body[data-jp-theme-light={'false' if on else 'true'}]").wait_for(state="attached")
 
+    def contrasts(self) -> list[tuple[float, bool, str]]:
+        """Every piece of text that the panel shows now: its contrast with what lies behind it (as WCAG computes it),
+        whether it stands on a control that can not act, and the text."""
+        found = self.page.evaluate(_CONTRASTS)
+        return [(float(ratio), bool(off), str(text)) for ratio, off, text in found]
+
     def picture(self, name: str, panel_only: bool = False) -> None:
         """A picture, when somebody wants one."""
         folder = os.environ.get("AGENTLAB_SCREENSHOTS")
@@ -150,3 +159,34 @@ class Page:
         """End the kernels of this JupyterLab, and the tab."""
         self.page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
         self.page.close()
+
+
+_CONTRASTS = r"""
+() => {
+  const parse = (s) => { const n = (s.match(/[\d.]+/g) || []).map(Number);
+    const k = s.startsWith('color(') ? 255 : 1; return [n[0]*k, n[1]*k, n[2]*k, n.length > 3 ? n[3] : 1]; };
+  const over = (top, below) => [0, 1, 2].map(i => top[i]*top[3] + below[i]*(1 - top[3]));
+  const light = (c) => { const [r, g, b] = c.map(v => { v /= 255; return v <= 0.03928 ? v/12.92 : ((v+0.055)/1.055)**2.4; });
+    return 0.2126*r + 0.7152*g + 0.0722*b; };
+  const behind = (e) => { const layers = []; for (; e; e = e.parentElement) {
+      const c = parse(getComputedStyle(e).backgroundColor); if (c[3] > 0) { layers.push(c); if (c[3] === 1) break; } }
+    return layers.reverse().reduce((below, top) => over(top, below), [255, 255, 255]); };
+  const walker = document.createTreeWalker(document.querySelector('.al-panel'), NodeFilter.SHOW_TEXT);
+  const found = [];
+  while (walker.nextNode()) {
+    const text = walker.currentNode.textContent.trim(), e = walker.currentNode.parentElement;
+    if (!text || e.closest('style,option') || !e.getClientRects().length || getComputedStyle(e).visibility === 'hidden') continue;
+    let opacity = 1; for (let p = e; p; p = p.parentElement) opacity *= Number(getComputedStyle(p).opacity);
+    const ground = behind(e), ink = parse(getComputedStyle(e).color); ink[3] *= opacity;
+    const [a, b] = [light(over(ink, ground)), light(ground)].sort((x, y) => y - x);
+    found.push([(a + 0.05)/(b + 0.05), !!e.closest('.al-cannot'), text.slice(0, 60)]);
+  }
+  for (const e of document.querySelectorAll('.al-panel input, .al-panel select')) {
+    if (!e.getClientRects().length) continue;
+    const ground = behind(e), ink = parse(getComputedStyle(e).color);
+    const [a, b] = [light(over(ink, ground)), light(ground)].sort((x, y) => y - x);
+    found.push([(a + 0.05)/(b + 0.05), false, 'field ' + (e.placeholder || e.value)]);
+  }
+  return found;
+}
+"""

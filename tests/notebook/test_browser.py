@@ -11,7 +11,9 @@ import re
 import nbformat
 import pytest
 
+from agentlab.events import Draft
 from agentlab.lab import Lab
+from agentlab.notebook.panel.digest import MARKS
 from tests.notebook.conftest import kinds, processes_of, until
 from tests.notebook.jupyterlab import BROWSER, OPTIONS, QUICKSTART, Page, jupyterlab, write_notebook
 
@@ -173,9 +175,17 @@ def test_harness_and_sandbox_are_killed_in_the_middle_of_a_tool(notebook):
     mark.click()
     mark.locator(".al-pop i", has_text='"action":"kill"').wait_for()
     page.picture("killed", True)
-    page.dark()
-    page.picture("killed-dark", True)
-    page.dark(False)
+    for section in ("inject", "budget", "log"):
+        page.button(section).click()
+    page.page.locator(".al-log").wait_for()
+    for dark in (True, False):
+        page.dark(dark)
+        seen = page.contrasts()
+        page.picture(f"killed-{'dark' if dark else 'light'}", True)
+        assert len(seen) > 100
+        # What WCAG asks of text; a control that can not act may be paler, and yet it is to be read.
+        pale = [one for one in seen if one[0] < (3.0 if one[1] else 4.5)]
+        assert not pale, (dark, pale)
 
 
 def test_kill_wake_and_fork_without_a_mouse(notebook):
@@ -253,6 +263,119 @@ def test_the_kernel_is_restarted_in_the_middle(notebook):
     each_call_once(session, 12)
 
 
+ASKING = '''
+%load_ext agentlab
+import agentlab as al
+
+def curious(view):
+    return al.say("thanks") if view.results("ask_user") else al.call("ask_user", question="Which month?")
+
+@al.tool(effect="pure", needs_approval=True)
+def press() -> str:
+    """Press the button."""
+    return "pressed"
+
+def pressing(view):
+    return al.say("done") if view.calls("press") else al.call("press")
+
+@al.tool(effect="external")
+def send(text: str) -> str:
+    """Send it; nobody can be asked later whether it was sent."""
+    return f"sent {text}"
+
+def sending(view):
+    return al.say("done") if view.calls("send") else al.call("send", text="x")
+
+lab = al.Lab("lab")
+button = al.Task(name="button", goal="Press.", tools=[press], model=pressing, durability="process")
+panel = al.panel([
+    lab.create(al.Task(name="asks", goal="Ask.", model=curious, durability="process")),
+    lab.create(button, session_id="approves"),
+    lab.create(button, session_id="denies"),
+    lab.create(al.Task(name="doubts", goal="Send.", tools=[send], model=sending, durability="process"), crash=["harness@effect.reply"]),
+])
+panel
+'''
+
+
+def test_a_person_is_asked_in_four_sessions_side_by_side(notebook):
+    page = notebook(ASKING)
+    page.run_cell(0)
+    columns = page.page.locator(".al-column")
+    columns.nth(3).wait_for()
+
+    def press(column, words):
+        columns.nth(column).locator("button", has_text=words).first.click()
+
+    def said(column, words):
+        columns.nth(column).locator(".al-said", has_text=words).wait_for()
+
+    for column in range(4):
+        columns.nth(column).locator(".al-badge", has_text="new").wait_for()
+        press(column, "run")
+    for column, offered in enumerate((1, 2, 2, 3)):
+        columns.nth(column).locator(".al-badge", has_text="waiting").wait_for()
+        buttons = columns.nth(column).locator(".al-question button:visible")
+        until(lambda buttons=buttons, offered=offered: buttons.count() == offered, 60)
+    press(0, "step")
+    said(0, "it waits for a person: answer its question first")
+    press(0, "reply")
+    said(0, "write the answer into the field first")
+    page.picture("asked", True)
+    columns.nth(0).locator(".al-question input").fill("May, don't you know")
+    columns.nth(0).locator(".al-question input").press("Tab")
+    press(0, "reply")
+    press(1, "approve")
+    press(2, "deny")
+    press(3, "it happened")
+    for column in range(4):
+        columns.nth(column).locator(".al-badge", has_text="completed").wait_for()
+        assert columns.nth(column).locator(".al-question:visible").count() == 0
+    answers = {
+        "asks-1": "user_reply",
+        "approves": "approval_given",
+        "denies": "approval_denied",
+        "doubts-1": "effect_settled",
+    }
+    for name, answer in answers.items():
+        assert kinds(session_of(page, name)).count(answer) == 1, name
+    (reply,) = (e for e in session_of(page, "asks-1").events() if e.type == "user_reply")
+    assert reply.payload["text"] == "May, don't you know"
+
+
+def test_ten_thousand_events_in_a_page(notebook, record_property):
+    """The page and what is sent to it stay small; how long updates take is the panel's own figure, reported only."""
+    create = "session = al.Lab('lab').create(job, session_id='job-1', durability='process')"
+    page = notebook(
+        f"{BEGIN.replace('COUNT', '8')}\n{create}", "panel = al.panel(session)\npanel", "print(panel.updates)"
+    )
+    page.run_cell(0)
+    session = session_of(page)
+    for batch in range(10):
+        marks = (Draft("checkpoint_requested", {"id": f"c{batch}.{n}"}) for n in range(500))
+        faults = (
+            Draft("fault_injected", {"id": f"f{batch}.{n}", "fault": "f" * 400, "target": "clock", "action": "skew"})
+            for n in range(500)
+        )
+        session.add_input(*(draft for pair in zip(marks, faults, strict=True) for draft in pair))
+    before = len(page.frames)
+    page.run_cell(1)
+    page.page.locator(".al-figures", has_text=f"{session.state.seq:,}").wait_for()
+    page.button("log").click()
+    page.button("run").click()
+    page.status("completed")
+    each_call_once(session, 8)
+    assert page.page.locator(".al-m").count() <= MARKS
+    elements = page.page.locator(".al-panel *").count()
+    assert elements < 3000, elements
+    sent = page.frames[before:]
+    assert max(sent) < 300_000, sorted(sent)[-5:]
+    page.run_cell(2)
+    figures = page.page.locator(".jp-OutputArea", has_text="updates: half within").first.inner_text()
+    record_property("updates", figures)
+    print(f"10,000 events in {elements} elements, {sum(sent):,} bytes in {len(sent)} frames; {figures}")
+
+
 def test_a_blocking_run_is_interrupted(notebook):
     page = notebook(BEGIN.replace("COUNT", "30"), "%agent run job", "%agent panel")
     page.run_cell(0)
@@ -268,7 +391,7 @@ def test_a_blocking_run_is_interrupted(notebook):
 
 
 def test_the_page_is_reloaded_and_opened_twice(notebook):
-    page = notebook(BEGIN.replace("COUNT", "16"), "%agent panel --task job")
+    page = notebook(BEGIN.replace("COUNT", "16"), "%agent panel --task job", "%agent panel job-1")
     page.run_cell(0)
     page.run_cell(1)
     page.status("new")
@@ -277,6 +400,7 @@ def test_the_page_is_reloaded_and_opened_twice(notebook):
     page.page.reload()
     page.await_kernel()
     page.status("new")
+    page.page.locator(".al-note", has_text="For a new one open the panel again").wait_for()
     page.button("run").click()
     page.status("running")
     other = notebook(again=True)
@@ -289,3 +413,10 @@ def test_the_page_is_reloaded_and_opened_twice(notebook):
         tab.status("completed")
     session = session_of(page)
     each_call_once(session, 16)
+    # A page can not update what it read from the file: the panel has said so, and opened again it makes a new record.
+    page.run_cell(2)
+    record = page.page.locator("details", has_text="record of job-1").filter(has_text="✓ completed")
+    record.first.wait_for(state="attached")
+    page.command("docmanager:save")
+    until(lambda: (now := saved(page)) and "✓ completed" in str(now.cells[2].outputs), 60)
+    assert page.page.locator(".al-note:visible").count() == 1  # beside the new one nothing is said

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 import random
 import re
+import threading
 
 import psutil
 import pytest
+from comm import create_comm, get_comm_manager
 
 import agentlab as al
 from agentlab import process
@@ -15,7 +17,7 @@ from agentlab.errors import UserError
 from agentlab.events import Draft, Head, seal
 from agentlab.faults import Faults
 from agentlab.lab.status import Status
-from agentlab.notebook.panel import board, plots
+from agentlab.notebook.panel import board, plots, record
 from agentlab.notebook.panel.alerts import alerts_html
 from agentlab.notebook.panel.allowed import Moment, why_not
 from agentlab.notebook.panel.checkpoints import comparison_html
@@ -525,6 +527,46 @@ def test_live_leaves_a_record_below_the_widgets(naps, monkeypatch):
         until(lambda: "completed" in shown[-1]["text/plain"])
         assert "data:image/png;base64," in shown[-1]["text/html"]
         assert not re.search(r"<(style|script|svg|iframe)", shown[-1]["text/html"])
+    finally:
+        panel.close()
+
+
+def test_a_picture_that_can_not_be_drawn_is_logged_once_and_delays_no_update(naps, monkeypatch, caplog):
+    monkeypatch.setenv("AGENTLAB_DISPLAY", "live")
+    drawn, go_on = [], threading.Event()
+
+    def slow(feeds):
+        drawn.append(threading.current_thread().name)
+        go_on.wait(60)
+        raise RuntimeError("no such font")
+
+    monkeypatch.setattr(record, "record_png", slow)
+    panel = al.panel(naps)
+    with caplog.at_level(logging.WARNING, "agentlab.panel"):
+        outputs(monkeypatch, panel)
+        try:
+            until(lambda: drawn, 60)
+            press(panel.columns[0], "run")
+            state(panel.columns[0], "completed", 60)  # the updates go on while the picture is being drawn
+            go_on.set()
+            until(lambda: "no such font" in caplog.text, 60)
+            until(lambda: len(drawn) > 1, 60)
+        finally:
+            panel.close()
+    assert set(drawn) == {"agentlab-record"}
+    assert caplog.text.count("no such font") == 1
+    assert panel.updates.count >= 2 and "95 % within" in str(panel.updates)
+
+
+def test_a_page_that_opens_later_is_told_that_the_record_stays(naps, monkeypatch):
+    monkeypatch.setenv("AGENTLAB_DISPLAY", "live")
+    panel = al.panel(naps)
+    outputs(monkeypatch, panel)
+    try:
+        assert panel._note.layout.display == "none"
+        opens = get_comm_manager().targets["jupyter.widget.control"]
+        opens(create_comm(target_name="jupyter.widget.control"), {"metadata": {"version": "1.0.0"}})
+        assert panel._note.layout.display == "" and "open the panel again" in panel._note.value
     finally:
         panel.close()
 

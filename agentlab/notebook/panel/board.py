@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from typing import Any
 
 from agentlab.errors import UserError
 from agentlab.lab import Session
 from agentlab.notebook.display import mode
 from agentlab.notebook.panel.feed import Feed
-from agentlab.notebook.panel.pulse import Pulse
-from agentlab.notebook.panel.record import folded, record_html, record_png, record_text
+from agentlab.notebook.panel.pages import NOTE, when_a_page_opens
+from agentlab.notebook.panel.pulse import Pulse, Updates
+from agentlab.notebook.panel.record import record_html, record_png, record_text
+from agentlab.notebook.panel.recorder import Recorder
 
 LOGGER = logging.getLogger("agentlab.panel")
 SESSIONS = 6
@@ -21,8 +22,6 @@ SESSIONS = 6
 
 SHORT = 300
 """Events that are read before the widgets are shown; longer logs are read while they are shown already."""
-RENEWED_S = 15.0
-"""How often the record is renewed while a session runs."""
 
 
 class Panel:
@@ -37,9 +36,8 @@ class Panel:
         self.widget: Any = None
         self.columns: list[Any] = []
         self.pulse = Pulse(self._beat)
-        self._record: Any = None
-        self._recorded: tuple[Any, ...] = ()
-        self._renewed = 0.0
+        self._recorder = Recorder(self.feeds)
+        self._note: Any = None
         self._lock = threading.RLock()
 
     # --- live --------------------------------------------------------------------------------------------------------
@@ -73,7 +71,9 @@ class Panel:
         row.add_class("al-columns")
         style = widgets.HTML(STYLE)
         style.layout.display = "none"
-        box = widgets.VBox([style, row])
+        self._note = widgets.HTML()
+        self._note.layout.display = "none"
+        box = widgets.VBox([style, self._note, row])
         box.add_class("al-panel")
         return box
 
@@ -94,12 +94,18 @@ class Panel:
     def _beat(self) -> bool:
         with self._lock:
             busy = self.beat()
-            self._keep_record(busy)
+            self._recorder.look(busy)
         return busy
+
+    @property
+    def updates(self) -> Updates:
+        """How long the panel's updates take: reading the log and setting what has changed."""
+        return Updates.of(list(self.pulse.took_s))
 
     def close(self) -> None:
         """Follow no longer. The widgets keep what they show, and so does the record."""
         self.pulse.close()
+        self._recorder.close()
         for column in self.columns:
             column.close()
 
@@ -115,20 +121,6 @@ class Panel:
                 pass
         return feeds
 
-    def _keep_record(self, busy: bool) -> None:
-        """Renew the record below the widgets: when the sessions have come to rest, and now and then while they run."""
-        stand = tuple((column.feed.digest.seq, column.feed.moment.word) for column in self.columns)
-        now = time.monotonic()
-        if self._record is None or stand == self._recorded or (busy and now < self._renewed + RENEWED_S):
-            return
-        self._recorded, self._renewed = stand, now
-        self._record.update(self._bundle(), raw=True)
-
-    def _bundle(self, picture: bool = True) -> dict[str, str]:
-        with self._lock:
-            feeds = self.feeds()
-            return {"text/html": folded(feeds, picture), "text/plain": "\n".join(map(record_text, feeds))}
-
     # --- showing -----------------------------------------------------------------------------------------------------
 
     def _ipython_display_(self) -> None:
@@ -137,15 +129,22 @@ class Panel:
         show: Any = display.display
         if mode() == "live":
             show(self.open())
-            # The picture follows from the panel's thread: the cell does not wait until a plotting library is loaded.
-            bundle = self._bundle(picture=False) if self._short() else {"text/plain": f"{self!r}: reading the log …"}
-            self._record = show(bundle, raw=True, display_id=True)
-            self.pulse.soon()
+            # The picture follows from a thread: the cell does not wait until a plotting library is loaded.
+            short = self._recorder.bundle(picture=False) if self._short() else None
+            bundle = short or {"text/plain": f"{self!r}: reading the log …"}
+            self._recorder.keep(show(bundle, raw=True, display_id=True))
+            when_a_page_opens(self._page_opened)
         elif mode() == "plain":
             feeds = self.feeds()
             show({"image/png": record_png(feeds), "text/plain": repr(self)}, raw=True)
             html = "".join(map(record_html, feeds))
             show({"text/html": html, "text/plain": "\n".join(map(record_text, feeds))}, raw=True)
+
+    def _page_opened(self) -> None:
+        """Say that the record is renewed no more."""
+        if self._note is not None:
+            self._note.value = f"<div class='al-note'>{NOTE}</div>"
+            self._note.layout.display = ""
 
     def __repr__(self) -> str:
         return f"Panel({', '.join(repr(session.id) for session in self.sessions)})"

@@ -11,7 +11,7 @@ from agentlab.notebook.panel.digest import Digest
 from agentlab.session.commands import Rest
 from agentlab.session.decide import Run, decide
 
-CHUNK = 1000
+CHUNK = 500
 """Events taken in at one look."""
 
 

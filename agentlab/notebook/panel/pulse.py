@@ -6,8 +6,10 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
+from agentlab.counting import counted
 from agentlab.notebook.panel.threads import OwnThread
 
 PERIOD_S = 0.25
@@ -15,6 +17,30 @@ PERIOD_S = 0.25
 IDLE_S = 0.5
 """How often a panel looks whose sessions all rest."""
 LOGGER = logging.getLogger("agentlab.panel")
+
+
+@dataclass(frozen=True, slots=True)
+class Updates:
+    """How long the newest updates of a panel took, in milliseconds; ``count`` of them, at most 2,000."""
+
+    count: int
+    median_ms: float
+    p95_ms: float
+    slowest_ms: float
+
+    @classmethod
+    def of(cls, seconds: Iterable[float]) -> Updates:
+        """From the durations in seconds."""
+        known = sorted(seconds)
+        if not known:
+            return cls(0, 0.0, 0.0, 0.0)
+        return cls(len(known), *(1000 * known[int(share * (len(known) - 1))] for share in (0.5, 0.95, 1.0)))
+
+    def __str__(self) -> str:
+        return (
+            f"{counted(self.count, 'update')}: half within {self.median_ms:.1f} ms, 95 % within {self.p95_ms:.1f} ms,"
+            f" the slowest {self.slowest_ms:.0f} ms"
+        )
 
 
 class Pulse:

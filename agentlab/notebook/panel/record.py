@@ -12,7 +12,7 @@ from typing import Any
 from agentlab.counting import counted
 from agentlab.notebook.display import card, columns, fold, mode, paragraph, stable, table
 from agentlab.notebook.panel.crashes import Crash
-from agentlab.notebook.panel.digest import CheckpointRow, Digest, size_text, time_text
+from agentlab.notebook.panel.digest import CheckpointRow, Digest, Mark, size_text, time_text
 from agentlab.notebook.panel.feed import Feed
 from agentlab.notebook.panel.lanes import LANES
 from agentlab.notebook.panel.plots import _drawing
@@ -24,6 +24,11 @@ SHOWN = 12
 
 def record_html(feed: Feed) -> str:
     """The record as tables."""
+    with feed.digest.lock:
+        return _html(feed)
+
+
+def _html(feed: Feed) -> str:
     digest, status = feed.digest, feed.moment.status
     head = f"{status.steps_done} of {status.steps} steps done, {counted(digest.seq, 'event')}"
     parts = [paragraph(head, quiet=True)]
@@ -36,6 +41,11 @@ def record_html(feed: Feed) -> str:
 
 def record_text(feed: Feed) -> str:
     """The record as text."""
+    with feed.digest.lock:
+        return _text(feed)
+
+
+def _text(feed: Feed) -> str:
     digest, status = feed.digest, feed.moment.status
     lines = [
         f"{feed.session.id}: {feed.moment.word}, {status.steps_done} of {status.steps} steps done, {counted(digest.seq, 'event')}"
@@ -84,18 +94,20 @@ def record_png(feeds: list[Feed]) -> bytes:
         figure = Figure(figsize=(9.0, 2.0 * len(feeds) + 0.35), layout="constrained", facecolor="white")
         axes = figure.subplots(len(feeds), 1, squeeze=False)[:, 0]
         for ax, feed in zip(axes, feeds, strict=True):
-            _lanes(ax, feed.digest)
+            with feed.digest.lock:
+                marks, seq = list(feed.digest.marks), feed.digest.seq
+            _lanes(ax, marks, seq)
             ax.set_title(f"{feed.session.id}: {feed.moment.word}", loc="left", fontsize=10)
         axes[-1].set_xlabel("event", fontsize=8.5)
         return png(figure, dpi=100)
 
 
-def _lanes(ax: Any, digest: Digest) -> None:
+def _lanes(ax: Any, marks: list[Mark], seq: int) -> None:
     for number, lane in enumerate(LANES):
-        found = [mark.seq for mark in digest.marks if mark.lane == number]
+        found = [mark.seq for mark in marks if mark.lane == number]
         ax.plot(found, [number] * len(found), lane.marker, color=lane.colour, markersize=5.2, markeredgewidth=1.1)
-    first = digest.marks[0].seq if digest.marks else 1
-    ax.set_xlim(first - 1, max(digest.seq, first + 10) + 1)
+    first = marks[0].seq if marks else 1
+    ax.set_xlim(first - 1, max(seq, first + 10) + 1)
     ax.set_ylim(len(LANES) - 0.4, -0.6)
     ax.set_yticks(range(len(LANES)), [lane.name for lane in LANES], fontsize=8.5)
     ax.tick_params(axis="x", labelsize=8)

@@ -31,6 +31,7 @@ body[data-jp-theme-light=false] .al-panel{--al-plan:#a8a8a8;--al-model:#62b6ff;-
 .al-bar{height:4px;border-radius:2px;background:var(--al-line);margin-top:7px;overflow:hidden}
 .al-bar i{display:block;height:4px;background:var(--al-tool)}
 .al-alert{margin-top:7px;border-left:4px solid var(--al-saved);padding:1px 0 1px 8px;color:var(--al-saved);overflow-wrap:anywhere}
+.al-note{color:var(--al-quiet);border-left:4px solid var(--al-line);padding:1px 0 1px 8px;margin-bottom:7px}
 .al-next{margin-top:7px;display:flex;gap:8px;align-items:baseline;min-height:19px}
 .al-next>span{color:var(--al-quiet);flex:none}
 .al-next code,.al-said code{font:12px var(--al-mono);background:none;color:inherit;white-space:nowrap;overflow:hidden;
@@ -45,7 +46,7 @@ body[data-jp-theme-light=false] .al-panel{--al-plan:#a8a8a8;--al-model:#62b6ff;-
  outline:2px solid var(--al-model);outline-offset:1px}
 .al-panel .jupyter-button.al-go{border-color:var(--al-tool);color:var(--al-tool)}
 .al-panel .jupyter-button.al-strike{border-color:var(--al-fault);color:var(--al-fault);background:transparent}
-.al-panel .jupyter-button.al-cannot{border-style:dashed;border-color:var(--al-line);color:var(--al-quiet);opacity:.72;
+.al-panel .jupyter-button.al-cannot{border-style:dashed;border-color:var(--al-line);color:var(--al-quiet);
  background:transparent}
 .al-panel .jupyter-button.al-busy{opacity:.6;cursor:progress}
 .al-panel .al-tabs .jupyter-button{background:transparent;border-color:transparent;border-radius:6px 6px 0 0;color:var(--al-quiet)}
