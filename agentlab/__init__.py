@@ -23,7 +23,7 @@ from agentlab.version import __version__
 
 if TYPE_CHECKING:
     from agentlab.analysis import diagnose, frames, plots, report
-    from agentlab.authoring import Task, register_task, step, tool, validator
+    from agentlab.authoring import Task, register_task, step, task_names, tool, validator
     from agentlab.calling import effect_key, task_params
     from agentlab.comparing import Latencies, compare, fit, sweep
     from agentlab.definition import Limits, PolicySpec
@@ -75,6 +75,7 @@ _HOMES = {
     "say": "agentlab.models.scripted",
     "step": "agentlab.authoring",
     "sweep": "agentlab.comparing",
+    "task_names": "agentlab.authoring",
     "task_params": "agentlab.calling",
     "tool": "agentlab.authoring",
     "upcaster": "agentlab.lab.upcasting",
@@ -120,6 +121,7 @@ __all__ = [
     "say",
     "step",
     "sweep",
+    "task_names",
     "task_params",
     "tool",
     "upcaster",

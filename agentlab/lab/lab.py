@@ -20,6 +20,7 @@ from agentlab.lab.session import Session
 from agentlab.lab.status import Status, damaged
 from agentlab.log.store import ParquetStore
 from agentlab.supervisor.client import Supervisor, supervisor
+from agentlab.supervisor.ps import Owned, owned, reap
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -167,6 +168,17 @@ class Lab:
         over, :meth:`Session.verify` says what is wrong with it.
         """
         return seal_sessions(self.store)
+
+    def processes(self) -> list[Owned]:
+        """The processes on record for this lab, oldest first, dead ones too: keepers, harnesses, sandboxes, tool hosts."""
+        return owned(self.path)
+
+    def reap(self, *, orphans_only: bool = False) -> list[Owned]:
+        """SIGKILL processes of this lab whose owner is gone, start time checked; those that were killed.
+
+        ``orphans_only`` spares those whose keeper lives: it is ending them, with grace. Sessions can be woken.
+        """
+        return reap(self.path, orphans_only=orphans_only)
 
     def close(self) -> None:
         """End every harness and sandbox that this process started. Sessions stay and can be woken."""

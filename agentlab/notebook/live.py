@@ -20,6 +20,7 @@ from agentlab.events import Event
 from agentlab.lab import Session
 from agentlab.lab.lines import QUIET, event_line
 from agentlab.notebook.display import card, fold, lines_html, mode, paragraph
+from agentlab.notebook.instruments import Instruments
 from agentlab.session.recovery import done_steps
 
 PERIOD_S = 0.25
@@ -105,6 +106,7 @@ class LiveView:
         self.session = session
         self.note = ""
         self._lines: list[str] = []
+        self._instruments = Instruments()
         self._next = 0.0
         self._handle: Any = None
         self._shown = ""
@@ -112,6 +114,7 @@ class LiveView:
     def landed(self, events: Sequence[Event]) -> None:
         """Take new events."""
         self._lines += [event_line(e) for e in events if e.type not in QUIET]
+        self._instruments.take(events)
         self.refresh()
 
     def refresh(self) -> None:
@@ -150,4 +153,6 @@ class LiveView:
         words = f"{step}{done} of {steps} steps done, {counted(state.seq, 'event')}"
         note = paragraph(self.note) if self.note else paragraph("Interrupt pauses at the next safe point", quiet=True)
         words += f", {counted(state.recovery.crashes, 'crash', 'crashes')} survived"
-        return card(self.session.id, bar, paragraph(words), lines_html(self._lines[-RECENT:]), note, status=status)
+        gauges = self._instruments.html(state, self.session.lab.clock.now_us())
+        parts = (bar, paragraph(words), gauges, lines_html(self._lines[-RECENT:]), note)
+        return card(self.session.id, *parts, status=status)

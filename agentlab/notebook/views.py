@@ -31,6 +31,7 @@ from agentlab.notebook.display import (
 from agentlab.notebook.parsing import VerbParser
 from agentlab.notebook.registry import Verb, all_verbs
 from agentlab.notebook.results import next_commands, where
+from agentlab.notebook.twins import TWINS
 from agentlab.session.superseding import is_superseded
 
 
@@ -238,6 +239,8 @@ class HelpView(Shown):
     def of(cls, verb: Verb, parser: VerbParser) -> HelpView:
         """A verb with its arguments."""
         rows = [("example", verb.example)]
+        if verb.name in TWINS:
+            rows.append(("in Python", TWINS[verb.name]))
         for action in parser._actions:
             name = ", ".join(action.option_strings) or str(action.metavar or action.dest)
             value = f" {action.metavar or action.dest.upper()}" if action.option_strings and action.nargs != 0 else ""

@@ -41,7 +41,13 @@ def test_plain_and_none_and_live(kernels):
     assert kernel.run("x = %agent status\nprint(x.status.status)").strip() == "completed"
 
     kernel.run("%env AGENTLAB_DISPLAY=live")
-    status, seen = kernel.take(kernel.send("%agent run slow"))
+    status, seen = kernel.take(
+        kernel.send("%agent run slow --limit tool_calls=40 --limit wall=10min --fault tool:lost_reply#99")
+    )
+    shown = [m["content"]["data"]["text/html"] for _, m in seen[:-2]]
+    assert any("of 40</span>" in html and "<meter" in html for html in shown)
+    for words in ("decided nap", "faults: 1 armed, 0 struck", "time left: 9 min 5"):
+        assert any(words in html for html in shown), words
     types = [m["msg_type"] for _, m in seen]
     assert status == "ok" and types[0] == "display_data" and types[-1] == "execute_result"
     updates = [at for at, m in seen if m["msg_type"] == "update_display_data"]

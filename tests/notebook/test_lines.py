@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
 import shutil
 
 import pytest
@@ -14,6 +15,7 @@ from agentlab.errors import UserError
 from agentlab.notebook import Request, agent, all_verbs, verb
 from agentlab.notebook.parsing import split
 from agentlab.notebook.results import RunResult
+from agentlab.notebook.twins import TWINS
 from agentlab.notebook.views import HelpView, LabView, Said
 from tests.notebook.conftest import SLOW
 
@@ -115,6 +117,22 @@ def test_every_verb_can_show_its_help():
         shown = agent(f"{name} -h")
         assert isinstance(shown, HelpView) and name in shown.text() and shown.html()
         assert "(%%agent" not in shown.text(), f"{name}: a doubled percent sign of argparse is shown"
+
+
+def test_every_verb_has_a_twin_in_python(here):
+    """Its help says what to write, and what it says is there."""
+    assert set(all_verbs()) == {*TWINS, "where", "help"}
+    roots = {"al": al, "lab": here.lab, "session": here.lab.create("sales_report")}
+    for name, twin in TWINS.items():
+        paths = re.findall(r"(?<![.\w'])((?:al|lab|session)(?:\.\w+)+)", twin)
+        assert paths, twin
+        for path in paths:
+            root, *parts = path.split(".")
+            found = roots[root]
+            for part in parts:
+                found = getattr(found, part)
+            assert callable(found), twin
+        assert twin in agent(f"{name} -h").text()
 
 
 def test_later_modules_add_verbs(shell):

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from agentlab.notebook.display import mode
 from agentlab.notebook.registry import Request, verb
 from agentlab.notebook.views import Said, TableView
-from agentlab.supervisor import ps as processes
 from agentlab.supervisor.ps import Owned
 
 _HEADS = ("process", "session", "pid", "started", "state", "owner")
@@ -18,7 +17,7 @@ _HEADS = ("process", "session", "pid", "started", "state", "owner")
 @verb("ps", "the processes that agentlab owns for this lab")
 def ps(request: Request) -> TableView:
     """Keepers, harnesses, sandboxes and tool hosts on record, oldest first, with whether they live."""
-    found = processes.owned(request.place.lab.path)
+    found = request.place.lab.processes()
     return TableView("processes of this lab", _HEADS, rows(found))
 
 
@@ -51,7 +50,7 @@ def _reap_arguments(parser: argparse.ArgumentParser) -> None:
 @verb("reap", "end processes whose owner is gone (SIGKILL, start time checked)", "%agent reap", _reap_arguments)
 def reap(request: Request) -> Said:
     """End what nobody owns any more. Sessions stay and can be woken."""
-    killed = processes.reap(request.place.lab.path, orphans_only=request.options.orphans)
+    killed = request.place.lab.reap(orphans_only=request.options.orphans)
     if not killed:
         return Said("reap", "nothing to end: every process of this lab has a living owner")
     words = ", ".join(f"{one.kind} of {one.session or 'the lab'} (pid {one.pid})" for one in killed)
