@@ -64,7 +64,8 @@ def compare(
             them (SIGKILL), *what-if* replays the timing of a recorded session without any model.
         executor: any :class:`concurrent.futures.Executor`; processes of this machine without one.
         target: what a crash kills: ``both`` harness and sandbox (a machine), the ``harness`` or the ``sandbox``.
-        latencies: of simulated runs; measured in ``lab`` where that has sessions of the task, else assumed.
+        latencies: of simulated runs; measured in ``lab`` where that has sessions of the task or real runs of it, else
+            assumed.
         lab: keeps the experiment as a session, so that one that was killed goes on where it was; real runs are kept below
             its folder. Without it nothing is kept.
         name: the experiment's session; by default an unfinished one of the same plan, or a new one.
