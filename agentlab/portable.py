@@ -212,6 +212,10 @@ def check(refs: Sequence[Mapping[str, Any]], dump: bytes | None) -> None:
             done = subprocess.run(
                 argv, input=wanted.encode(), capture_output=True, env=env, timeout=CHECK_S, check=False
             )
+        except OSError as error:
+            raise NotPortable(
+                f"{sys.executable} can not be started to load the tools in a fresh process: {error.strerror or error}"
+            ) from error
         except subprocess.TimeoutExpired:
             raise NotPortable(
                 f"loading the tools in a fresh process takes more than {CHECK_S:g} s: move slow work into the functions"

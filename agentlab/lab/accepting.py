@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentlab.budget.words import limits_of
 from agentlab.definition import Definition, Limits, PolicySpec, from_json
 from agentlab.effects.outbox import with_outbox
-from agentlab.errors import BadDefinition, BadSessionId, UserError
+from agentlab.errors import BadDefinition, BadLab, BadSessionId, UserError
 from agentlab.events import GENESIS, Draft, canonical
 from agentlab.harness.baseline import baseline, budget_field
 from agentlab.harness.recorder import Recorder
@@ -43,6 +44,7 @@ def accept(
     from agentlab import authoring
 
     named = authoring.task(task) if isinstance(task, str) else task
+    _require_writable(lab.path)
     overrides = dict(overrides)
     if isinstance(overrides.get("policy"), str):
         overrides["policy"] = parse_policy(overrides["policy"])
@@ -71,6 +73,19 @@ def accept(
     log = _new_log(lab, definition, session_id)
     _begin(lab, log, definition, given, redactor)
     return log, definition
+
+
+def _require_writable(path: Path) -> None:
+    """Before any process is started to look at the task. What no permission shows (a full disk) is seen when writing.
+
+    Raises:
+        BadLab: nothing can be written to the lab, or to where it would be made.
+    """
+    there = next(folder for folder in (path, *path.parents) if os.path.exists(folder))
+    if there.is_dir() and not os.access(there, os.W_OK | os.X_OK):
+        frozen = os.statvfs(there).f_flag & os.ST_RDONLY
+        reason = "the file system is read-only" if frozen else "no permission to write there"
+        raise BadLab(f"{path} can not take a session: {reason}")
 
 
 def with_checked_model(definition: Definition, store: LogStore) -> Definition:

@@ -13,7 +13,7 @@ from typing import Any
 from agentlab import process
 from agentlab.budget.dimensions import dimension_named
 from agentlab.definition import PolicySpec, with_model
-from agentlab.errors import BadDefinition, UnknownName, UserError
+from agentlab.errors import BadDefinition, SessionBusy, UnknownName, UserError
 from agentlab.events import Draft, Event
 from agentlab.faults import Fault, Faults
 from agentlab.harness.assembly import definition_of
@@ -150,7 +150,11 @@ class Session(AwaitedSession):
             self.add_input(Draft("resume_requested", resume))
             self._definition = None
         if not lingers:
-            self.start(takeover=takeover, trust=trust)
+            try:
+                self.start(takeover=takeover, trust=trust)
+            except SessionBusy:
+                if not self.lab.supervisor.alive(self.id):  # else its keeper has woken it meanwhile
+                    raise
         if not background:
             self.wait(timeout_s)
         return self

@@ -223,6 +223,8 @@ class Supervisor:
         with self._lock:
             connection = self._living()
             if connection is None:
+                if self._connection is not None:
+                    self._connection.settle()  # else the end of the last keeper would be taken for this one's
                 ps.reap(self.lab, orphans_only=True)
                 events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
 
@@ -255,7 +257,7 @@ class Supervisor:
             answer = connection.request(message)
             if answer is not None:
                 return answer
-            connection.reap()
+            connection.settle()
         raise AgentlabError(f"the keeper ends as soon as it is started: see {keeper_log(self.lab)}")
 
     def _keeper_ended(self) -> None:

@@ -61,7 +61,8 @@ class Connection:
         with theirs:
             self._process = self._start(theirs.fileno())
         self.record = process.identify(self._process.pid)
-        threading.Thread(target=self._read, name="agentlab-keeper-reader", daemon=True).start()
+        self._reader = threading.Thread(target=self._read, name="agentlab-keeper-reader", daemon=True)
+        self._reader.start()
 
     def _start(self, control: int) -> subprocess.Popen[bytes]:
         # -I and -S: no variable, start-up file or package of the user's gets into the keeper
@@ -117,6 +118,12 @@ class Connection:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+    def settle(self) -> None:
+        """Await what follows the keeper's end: the last event and ``on_end``. Nothing of it is told afterwards."""
+        self.reap()
+        self._reader.join(SLACK_S)
+        self.lost = True
 
     def abandon(self) -> None:
         """In a forked child: close its copy of the channel. Whose child the keeper is, that one reaps it."""

@@ -10,6 +10,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -106,6 +108,37 @@ def test_a_stopped_harness_can_be_stopped_for_good(bench: Bench) -> None:
     owner.stop("s", signal.SIGKILL)
     left = owner.wait_exit("s", 60)
     assert left is not None and left.signal == signal.SIGKILL and len(bench.told()) == 1
+
+
+def test_a_death_that_the_keeper_has_not_seen_yet_is_no_reason_to_refuse_a_start(bench: Bench) -> None:
+    owner = bench.supervisor()
+    harness = owner.start("s", bench.argv(["stay"]), restart=False)
+    for count in range(1, 13):  # about every third of them came too early for the keeper
+        bench.staying(count)
+        os.kill(harness.pid, signal.SIGKILL)
+        until(lambda harness=harness: process.liveness(asdict(harness)) == "dead", "the harness is dead")
+        harness = owner.start("s", bench.argv(["stay"]), restart=False)
+
+
+def test_the_end_of_a_keeper_is_never_taken_for_the_end_of_the_next(bench: Bench) -> None:
+    owner = bench.supervisor()
+    owner.start("s", bench.argv(["stay"]))
+    bench.staying()
+    late, heard = threading.Event(), owner._keeper_ended
+
+    def slowly() -> None:  # the thread that learns of a keeper's end may get no processor for a while
+        late.wait(60)
+        heard()
+
+    owner._keeper_ended = slowly  # type: ignore[method-assign]
+    os.kill(bench.recorded("keeper")["pid"], signal.SIGKILL)
+    with ThreadPoolExecutor(1) as pool:
+        again = pool.submit(owner.start, "s", bench.argv(["stay"]))
+        wait([again], timeout=1.0)
+        late.set()
+        pid = again.result(60).pid
+    bench.staying(2)
+    assert owner.alive("s") and owner.wait_exit("s", 0.05) is None and bench.told()[-1]["pid"] == pid
 
 
 def _sessions_of(code: str, bench: Bench) -> int:
