@@ -62,6 +62,17 @@ def build_parser() -> argparse.ArgumentParser:
             sub.add_argument("--lab", default="lab", help="the folder of the lab (default: ./lab)")
         return sub
 
+    _running(verb)
+    _asking(verb)
+    add_timetravel_verbs(verb)
+    add_answering_verbs(verb)
+    analysing.add_verbs(verb)
+    _experimenting(verb)
+    return parser
+
+
+def _running(verb: Callable[..., Any]) -> None:
+    """Verbs that drive sessions, and what a lab lets them use."""
     demo = verb("demo", actions.demo, "run one real task undisturbed and under kills, and judge it", lab=False)
     demo.add_argument("--folder", help="where the demo's lab goes (default: a new temporary folder)")
     run = verb("run", actions.run, "run a task until it pauses or ends")
@@ -102,18 +113,23 @@ def build_parser() -> argparse.ArgumentParser:
         "--quota", action="append", default=[], metavar="NAME=NUMBER", help="sends per minute, of all sessions"
     )
     lab.add_argument("--extend", action="append", default=[], metavar="DIMENSION=AMOUNT", help="give that budget more")
+    budget = verb("budget", actions.budget, "what a session used, reserved and has left; extend it", session=True)
+    budget.add_argument("words", nargs="*", metavar="extend DIMENSION=AMOUNT", help="as in extend tokens=20k cost=2.50")
+    budget.add_argument("--wake", action="store_true", help="go on at once after an extension")
+
+
+def _asking(verb: Callable[..., Any]) -> None:
+    """Verbs that look at sessions."""
     verb("sessions", actions.sessions, "list the sessions of a lab")
     log = verb("log", actions.log, "show the events of a session", session=True)
     log.add_argument("--from", dest="from_seq", type=int, default=1, metavar="SEQ", help="the first event to show")
     log.add_argument("--all", action="store_true", help="quiet kinds too")
     verb("locate", actions.locate, "say where a session is and what failed", session=True)
-    add_timetravel_verbs(verb)
-    add_answering_verbs(verb)
-    budget = verb("budget", actions.budget, "what a session used, reserved and has left; extend it", session=True)
-    budget.add_argument("words", nargs="*", metavar="extend DIMENSION=AMOUNT", help="as in extend tokens=20k cost=2.50")
-    budget.add_argument("--wake", action="store_true", help="go on at once after an extension")
     verb("verify", actions.verify, "check every row's hash", session=True)
-    analysing.add_verbs(verb)
+
+
+def _experimenting(verb: Callable[..., Any]) -> None:
+    """Verbs that run many sessions to learn something."""
     explore = verb(
         "explore", actions.explore, "kill a task at every crash point, simulated, and judge every end", lab=False
     )
@@ -122,4 +138,3 @@ def build_parser() -> argparse.ArgumentParser:
     add_compare_options(compare)
     bench = verb("bench", actions.bench, "measure this machine and this code, as ratios in one run", lab=False)
     bench.add_argument("--quick", action="store_true", help="fewer repetitions")
-    return parser
