@@ -99,11 +99,13 @@ def explore(
         explorer.undisturbed()
         if explorer.report.clean:
             explorer.systematic()
-        if faults and explorer.report.clean:
+        # One that is not even undisturbed as it should be is told so, and nothing else.
+        alike = all(violation.schedule for violation in explorer.report.violations)
+        if faults and alike:
             explorer.misbehaving()
         if budget_s is not None:
             seconds = max(seconds, began + budget_s - time.monotonic())
-        if seconds > 0 and all(violation.schedule for violation in explorer.report.violations):
+        if seconds > 0 and alike:
             explorer.at_random(seed, seconds)
     explorer.report.seconds = time.monotonic() - began
     return explorer.report
@@ -183,7 +185,7 @@ def zombie_drill(task: Any, **overrides: Any) -> Report:
     explorer = Explorer(subject, depth=1)
     with stage(subject):
         explorer.undisturbed()
-        explorer.report.sometimes = Counter(dict.fromkeys(ZOMBIES, 0))
+        explorer.report.drill, explorer.report.sometimes = True, Counter(dict.fromkeys(ZOMBIES, 0))
         for visit in explorer.visits:
             world = World.fresh(subject)
             checked = world.log.head()

@@ -33,7 +33,8 @@ OF_A_HARNESS = tuple(point for point in P if point not in (P.HARNESS_SPAWN, P.HA
 """Points at which a real harness can be killed in a run in which nothing else goes wrong (a tool host is killed when it hangs)."""
 NEEDS: Mapping[P, str] = {
     **dict.fromkeys((P.TOOL_SEND, P.TOOL_REPLY), "a pure tool"),
-    **dict.fromkeys((P.EFFECT_SEND, P.EFFECT_REPLY, P.EFFECT_VERIFY), "an external tool"),
+    **dict.fromkeys((P.EFFECT_SEND, P.EFFECT_REPLY), "an external tool"),
+    P.EFFECT_VERIFY: "an external tool, and a death after it was registered",
     P.EFFECT_CLAIM: "a tool with once_per_content",
     **dict.fromkeys(
         (P.SANDBOX_SPAWN, P.SANDBOX_CONNECT, P.SANDBOX_EXECUTE, P.SANDBOX_RESULT, P.SANDBOX_ACK, P.SANDBOX_DESTROY,
@@ -57,14 +58,16 @@ def figures(hit: Collection[P]) -> dict[str, Any]:
     }
 
 
-def lines(hit: Collection[P]) -> list[str]:
-    """The same in words."""
+def lines(hit: Collection[P], drill: bool = False) -> list[str]:
+    """The same in words. A ``drill`` visits what it visits: what else there is, is no lack of the task's."""
     needs: dict[str, list[str]] = {}
     for point in SIMULATED:
         if point not in hit:
             needs.setdefault(NEEDS.get(point, "a longer run"), []).append(point.value)
     reached = len([point for point in hit if point not in REAL_ONLY])
     out = [f"crash points hit: {reached} of the {len(SIMULATED)} that a simulation has"]
+    if drill:
+        return out
     out += [f"  not reached by this task: {', '.join(names)} (needs {need})" for need, names in needs.items()]
     real = ", ".join(sorted(point.value for point in REAL_ONLY))
     return [*out, f"  {len(REAL_ONLY)} more only real processes have (explore --real strikes there): {real}"]

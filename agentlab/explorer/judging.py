@@ -151,14 +151,16 @@ def _unanswered(events: list[Event], allowed: int) -> str:
 
 
 def _end(world: World, run: Run, events: list[Event], base: Undisturbed) -> list[Found]:
-    if run.why in OPEN_ENDS and run.why != base.why:
+    # A zombie was fenced; how the session stands is what the harness made of it that took over.
+    why = folded(world.log).control.status if run.why == "fenced" else run.why
+    if why in OPEN_ENDS and why != base.why:
         doubt = any(e.type == "effect_in_doubt" for e in events)
         question = next((e for e in reversed(events) if e.type == "question_asked"), None)
-        if run.why == "waiting" and doubt and question is not None and question.payload.get("kind") == "effect":
+        if why == "waiting" and doubt and question is not None and question.payload.get("kind") == "effect":
             return []  # honestly in doubt: a person decides
-        return [("liveness", f"it rests {run.why} instead of {base.why}: {events[-1].type} {dict(events[-1].payload)}")]
-    if run.why != base.why and run.why != "fenced":
-        return [("liveness", f"it is {run.why} instead of {base.why}")]
+        return [("liveness", f"it rests {why} instead of {base.why}: {events[-1].type} {dict(events[-1].payload)}")]
+    if why != base.why:
+        return [("liveness", f"it is {why} instead of {base.why}")]
     found: list[Found] = []
     outcome, answer, snapshot = _result(events)
     misled = _misled(world, events)

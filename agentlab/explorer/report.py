@@ -31,6 +31,8 @@ class Report:
     """How often each kind of strike struck in schedules that were run as a whole."""
     seconds: float = 0.0
     complete: bool = True
+    drill: bool = False
+    """Not an exploration of everything, but one exercise at every point."""
     events: int = 0
 
     def __repr__(self) -> str:
@@ -66,7 +68,7 @@ class Report:
 
     def coverage(self) -> list[str]:
         """What was reached of what there is, in words: crash points, and kinds of misdeeds where any were to be tried."""
-        out = coverage.lines(self.points)
+        out = coverage.lines(self.points, self.drill)
         if self.misdeeds:
             missed = sorted(kind for kind in self.misdeeds if not self.struck[kind])
             found = self._misdeeds()

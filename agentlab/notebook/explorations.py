@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentlab.counting import counted
+from agentlab.crashpoints import CrashPoint
 from agentlab.explorer.api import Dial, Replayed
 from agentlab.explorer.realrun import RealReport
 from agentlab.explorer.report import Report
@@ -45,7 +46,8 @@ class ExploreView(Shown):
         return joined(
             f"{self.report.task}: {self._head()}",
             columns(_KINDS, self._kinds()),
-            columns(_SEEN, self._sometimes()),
+            "  ".join(_SEEN),
+            *(f"{count:<5}  {name}" for count, name in self._sometimes()),
             "\n".join(self.report.coverage()),
             *map(str, self.report.violations),
         )
@@ -90,9 +92,12 @@ class RealView(Shown):
             + ("each ended as the simulation says" if r.clean else counted(len(r.violations), "difference"))
         ]
 
+    def _points(self) -> str:
+        return f"crash points at which a real process was killed: {len(self.report.points)} of {len(CrashPoint)}, drawn by the seed"
+
     def text(self) -> str:
         """The comparison as text."""
-        return joined(f"{self.report.task}: {self._lines()[0]}", *map(str, self.report.violations))
+        return joined(f"{self.report.task}: {self._lines()[0]}", self._points(), *map(str, self.report.violations))
 
     def html(self) -> str:
         """The comparison as HTML."""
@@ -101,6 +106,7 @@ class RealView(Shown):
             f"{self.report.task}, for real",
             paragraph(self._lines()[0]),
             lines_html(found) if found else "",
+            paragraph(self._points(), quiet=True),
             status="completed" if self.report.clean else "failed",
         )
 

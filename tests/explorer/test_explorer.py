@@ -75,6 +75,8 @@ def test_an_effect_that_nobody_can_ask_about_is_left_in_doubt_and_that_is_honest
     )
     report = explore(task, pairs=True)
     assert report.clean and report.sometimes["an effect was left in doubt"] > 0
+    # A zombie that wakes later is fenced; the session rests as the harness left it that took over, and asks a person.
+    assert replay(task, ["zombie@effect.reply"]) == []
 
 
 def test_the_demo_task_survives_every_single_death():
@@ -175,6 +177,7 @@ def test_forgetting_everything_after_every_command_changes_nothing():
 
 def test_the_zombie_drill_fences_at_every_point():
     report = zombie_drill(SOUND)
+    assert "not reached by this task" not in str(report), "a drill visits what it visits"
     assert report.clean and report.sometimes[FENCED] >= 20
     assert all(report.sometimes[name] for name in LATE), "an append, an effect and a charge of the zombie's were tried"
 

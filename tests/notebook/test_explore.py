@@ -37,7 +37,7 @@ def test_a_task_of_a_cell_is_explored_and_its_mistake_found(shell):
     (violation,) = found.report.violations
     assert violation.invariant == "effects" and "happened 2 times" in violation.message
     for shown in (found.text(), found.html()):
-        assert "--crash harness@effect.reply" in shown and "break a promise" in shown
+        assert "--crash harness@effect.reply" in shown and "1 schedule breaks a promise" in shown
     assert Path(violation.file).exists()
     again = shell.run(f"%agent explore mine --replay {violation.file}")
     assert "effects" in again.text() and "happened 2 times" in again.text()
