@@ -46,7 +46,8 @@ def jupyterlab(folder: Path) -> Iterator[tuple[str, Path]]:
     (quiet / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
     command = [
         sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--port={port}", f"--ServerApp.root_dir={root}",
-        "--IdentityProvider.token=t", "--LabApp.expose_app_in_browser=True", "--LabApp.news_url=",
+        "--IdentityProvider.token=t", "--LabApp.expose_app_in_browser=True",
+        "--JupyterNotebookApp.expose_app_in_browser=True", "--LabApp.news_url=",
     ]  # fmt: skip
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(command, env=env, stdout=log, stderr=log, start_new_session=True)
@@ -78,10 +79,16 @@ def write_notebook(path: Path, cells: list[str]) -> None:
     nbformat.write(nbformat.v4.new_notebook(cells=made, metadata={"kernelspec": kernel}), path)
 
 
+_READY = {False: "text=Python 3 (ipykernel) | Idle", True: ".jp-Notebook-ExecutionIndicator[data-status=idle]"}
+"""What says that the kernel is connected and idle, in JupyterLab and in Notebook 7."""
+
+
 class Page:
     """A notebook in a browser tab."""
 
-    def __init__(self, browser: Any, url: str, name: str, *, workspace: str = "w", height: int = 1500) -> None:
+    def __init__(
+        self, browser: Any, url: str, name: str, *, workspace: str = "w", height: int = 1500, notebook_7: bool = False
+    ) -> None:
         self.page = browser.new_page(viewport={"width": 1280, "height": height})
         self.page.set_default_timeout(TIMEOUT_MS)
         self.frames: list[int] = []
@@ -91,12 +98,14 @@ class Page:
         self.page.add_locator_handler(
             self.page.locator("dialog.jp-Dialog"), lambda dialog: self.page.keyboard.press("Enter")
         )
-        self.page.goto(f"{url}/lab/workspaces/{workspace}/tree/{name}?token=t&reset")
+        path = f"notebooks/{name}?token=t" if notebook_7 else f"lab/workspaces/{workspace}/tree/{name}?token=t&reset"
+        self._ready = _READY[notebook_7]
+        self.page.goto(f"{url}/{path}")
         self.await_kernel()
 
     def await_kernel(self) -> None:
         """Wait until the kernel is connected and idle."""
-        self.page.get_by_text("Python 3 (ipykernel) | Idle").wait_for()
+        self.page.locator(self._ready).first.wait_for(state="attached")
 
     def command(self, name: str, args: str = "{}") -> None:
         """Have JupyterLab do a command. Not awaited: a run's promise ends with the last cell, or never when it was lost."""
