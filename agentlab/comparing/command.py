@@ -11,6 +11,7 @@ from agentlab.comparing.api import compare
 from agentlab.comparing.compared import Compared
 from agentlab.comparing.options import failure_process, policies
 from agentlab.comparing.running import default_executor
+from agentlab.errors import BadDefinition
 from agentlab.lab import Lab
 
 
@@ -28,6 +29,8 @@ def compare_as_asked(
         UserError: as :func:`agentlab.comparing.compare`.
     """
     overrides: dict[str, Any] = {"params": dict(params)} if params else {}
+    if options.workers is not None and options.workers < 1:
+        raise BadDefinition(f"--workers {options.workers}: give the number of processes that run at once, 1 or more")
     executor = default_executor(options.workers) if options.workers else None
     try:
         return compare(
@@ -46,8 +49,6 @@ def run_compare(options: argparse.Namespace) -> int:
     for item in options.param:
         name, equals, value = item.partition("=")
         if not equals:
-            from agentlab.errors import BadDefinition
-
             raise BadDefinition(f"--param {item!r}: write NAME=VALUE")
         params[name] = value
     with Lab(options.lab) as lab:

@@ -19,6 +19,7 @@ from agentlab.harness.assembly import open_incarnation
 from agentlab.harness.recorder import Recorder
 from agentlab.harness.redact import Redactor
 from agentlab.harness.wake import Loaded, load, opening, wake_reason
+from agentlab.lab.accepting import check_id
 from agentlab.session.state import State
 from agentlab.version import __version__
 
@@ -34,10 +35,13 @@ class Recording:
         Without ``name`` an unfinished session of an equal plan is gone on with, and else a new one is begun.
 
         Raises:
-            UserError: the name belongs to another experiment, or to something else.
+            BadSessionId: the name can be none of a session.
+            UserError: it belongs to another experiment, or to something else.
             SessionBusy: another process drives it.
         """
         self.lab, self.plan = lab, plan
+        if name is not None:
+            check_id(name)
         self.session_id = name or self._unfinished()
         self._log: Any
         if self.session_id in lab.store.sessions():

@@ -92,6 +92,8 @@ def sweep(
         UserError: a grid that can not be recorded, or a name of another experiment.
         SessionBusy: another process drives this very sweep.
     """
+    if not (callable(fn) or isinstance(fn, str) or hasattr(fn, "define")):
+        raise BadDefinition(f"a sweep calls a function or runs a task (or its name), not {fn!r}")
     home = lab if lab is not None else Lab()
     conditions, objects = grid_conditions(grid)
     numbers: tuple[int | None, ...] = (
@@ -128,7 +130,14 @@ def grid_conditions(grid: Grid) -> tuple[tuple[Condition, ...], dict[str, dict[s
     """
     objects: dict[str, dict[str, Any]] = {}
     if not isinstance(grid, Mapping):
-        rows = [dict(row) for row in grid]
+        given: Any = grid
+        if isinstance(given, str) or not isinstance(given, Iterable):
+            raise BadDefinition(f"grid: names to lists of values, or a list of conditions, not {given!r}")
+        several = list(given)
+        for row in several:
+            if not isinstance(row, Mapping):
+                raise BadDefinition(f"grid: a condition is a mapping of names to values, not {row!r}")
+        rows = [dict(row) for row in several]
     else:
         axes: dict[str, Sequence[Any]] = {}
         for field, values in grid.items():
@@ -248,4 +257,15 @@ def sweep_frame(results: Iterator[Done], plan: Plan) -> pd.DataFrame:
 
 
 def _cell(value: Any) -> Any:
-    return value if value is None or isinstance(value, (str, int, float, bool)) else canonical(plain(value))
+    """A recorded value as a cell: numbers that JSON has no word for are numbers again, what has parts is JSON text."""
+    if value is None or isinstance(value, (str, int, float, bool)):
+        return value
+    if isinstance(value, Mapping) and len(value) == 1:
+        ((mark, told),) = value.items()
+        if mark == "$float":
+            return float(told)
+        if mark == "$int":
+            return int(told, 16)
+        if mark == "$repr":
+            return told
+    return canonical(value)

@@ -113,5 +113,10 @@ def test_the_command_line_prints_rows_and_summary_as_one_json_object(tmp_path, c
     assert len(found["rows"]) == 4 and found["rows"][0]["policy"] == "every=5" and found["rows"][0]["total_s"] > 0
     assert found["summary"]["baseline"] == "every=5" and len(found["summary"]["table"]) == 18
     assert "text" in found["summary"]["recommendation"]
-    assert main(["compare", "sales_report", "--policy", "nevr"]) == 2
-    assert "never" in capsys.readouterr().err
+    for wrong, told in (
+        (["--policy", "nevr"], "never"),
+        (["--workers", "-2"], "1 or more"),
+        (["--name", "../x"], "path"),
+    ):
+        assert main(["compare", "sales_report", *wrong]) == 2
+        assert told in capsys.readouterr().err

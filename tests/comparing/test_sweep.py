@@ -1,6 +1,7 @@
 """``al.sweep``: any function over any grid, killed and gone on with, failures as rows, a bar with the time left."""
 
 import concurrent.futures
+import math
 import os
 import signal
 import subprocess
@@ -20,7 +21,7 @@ from agentlab.comparing.progress import Line, Meter, Progress, clock
 from agentlab.comparing.real import drive, own_lab
 from agentlab.comparing.simulating import Crashes, Simulation
 from agentlab.comparing.sweeping import grid_conditions
-from agentlab.errors import AgentlabError, BadDefinition, SessionBusy
+from agentlab.errors import AgentlabError, BadDefinition, SessionBusy, UserError
 from tests.comparing import sweeper
 
 ROOT = Path(__file__).parents[2]
@@ -122,6 +123,26 @@ def test_a_value_that_can_not_be_recorded_needs_a_name():
         grid_conditions({"model": []})
     conditions, _ = grid_conditions([{"a": 1}, {"a": 2, "b": 3}])
     assert [c.name for c in conditions] == ["a=1", "a=2, b=3"]
+
+
+@pytest.mark.parametrize(
+    ("grid", "fn", "name"),
+    [(5, print, None), ("abc", print, None), ([5], print, None), ({"a": [1]}, None, None), ({"a": [1]}, print, "../x")],
+)
+def test_what_is_no_sweep_is_refused_in_a_line(tmp_path, grid, fn, name):
+    lab = al.Lab(tmp_path)
+    with pytest.raises(UserError):
+        al.sweep(grid, fn, lab=lab, name=name, progress=False)
+    assert not lab.store.sessions()
+
+
+def test_numbers_that_json_has_no_word_for_come_back_as_numbers(tmp_path, threads):
+    def fn(a):
+        return {"x": float("nan"), "y": float("-inf"), "z": 1 << 20_000, "parts": [a, {"b": None}], "what": fn}
+
+    row = al.sweep({"a": [1]}, fn, lab=al.Lab(tmp_path), executor=threads, progress=False).frame.iloc[0]
+    assert row.x != row.x and row.y == -math.inf and row.z == 1 << 20_000
+    assert row.parts == '[1,{"b":null}]' and row.what.startswith("<function ")
 
 
 def test_a_changed_function_is_another_sweep(tmp_path, threads):
