@@ -6,6 +6,7 @@ import logging
 import random
 import re
 import threading
+import time
 
 import psutil
 import pytest
@@ -86,6 +87,8 @@ def test_run_kill_and_wake_by_pressing(naps, opened):
     record = dict(naps.state.process)
     assert psutil.pid_exists(record["pid"])
     until(lambda: not column.controls["kill harness"].why_not(column.feed.moment))
+    until(lambda: f"pid {record['pid']}, started" in column.controls["kill harness"].button.tooltip)
+    assert "start time matches" in column.controls["kill harness"].button.tooltip
     press(column, "kill harness")
     says(column, f"(pid {record['pid']}), start time checked")
     assert process.liveness(record) == "dead"
@@ -468,6 +471,18 @@ def test_two_sessions_side_by_side_and_each_kills_its_own(lab, opened):
     state(one, "completed")
     assert "fault_injected" not in kinds(first) and kinds(first).count("harness_woken") == 1
     assert two.feed.moment.word == "crashed"
+
+
+def test_at_most_four_updates_a_second_however_often_it_is_pressed(naps, opened):
+    panel = opened(naps)
+    column = panel.columns[0]
+    press(column, "run")
+    while column.feed.moment.word != "completed":
+        panel.pulse.soon()
+        time.sleep(0.005)
+    until(lambda: panel.pulse.beats > 6, 60)
+    began = list(panel.pulse.began)
+    assert all(later - sooner >= 1.0 for sooner, later in zip(began, began[4:], strict=False))
 
 
 def test_a_panel_over_the_same_sessions_takes_the_older_ones_place(naps, opened):

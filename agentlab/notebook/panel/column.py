@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from agentlab.lab import Session
@@ -19,6 +20,7 @@ from agentlab.notebook.panel.injecting import Injecting
 from agentlab.notebook.panel.loglines import LogLines
 from agentlab.notebook.panel.plots import Plots
 from agentlab.notebook.panel.recoveries import recoveries_html
+from agentlab.notebook.panel.targets import target_words
 from agentlab.notebook.panel.threads import Answering
 from agentlab.notebook.panel.timeline import Timeline
 
@@ -70,10 +72,27 @@ class Column:
         return [self._head, row, self.said.box, self.asking.box, self.timeline.box, tabs, *self.sections.values()]
 
     def _controls(self, widgets: Any) -> dict[str, Control]:
-        def made(words: str, action: str, deeds: Deeds, work: Any, help: str, style: str = "") -> Control:
+        def made(
+            words: str, action: str, deeds: Deeds, work: Any, help: str, style: str = "", about: Any = None
+        ) -> Control:
             return Control(
-                widgets, words, action, deeds, self.feed, self.said, work, help=help, style=style, after=self._soon
+                widgets,
+                words,
+                action,
+                deeds,
+                self.feed,
+                self.said,
+                work,
+                help=help,
+                style=style,
+                after=self._soon,
+                about=about,
             )
+
+        def kill(target: str, help: str) -> Control:
+            """It says which process it is about to kill, before it is pressed."""
+            about = partial(target_words, target=target)
+            return made(f"✗ kill {target}", target, quick, killing(target), help, "al-strike", about)
 
         slow, quick = self._slow, self._quick
         return {
@@ -82,17 +101,8 @@ class Column:
             "pause": made("‖ pause", "pause", quick, self._pause, "rest at the next safe point"),
             "wake": made("☼ wake", "wake", slow, go, "a new harness takes it up after its cursor"),
             "checkpoint": made("▣ checkpoint", "checkpoint", quick, checkpoint, "write one before the next command"),
-            "kill harness": made(
-                "✗ kill harness", "harness", quick, killing("harness"), "SIGKILL its harness, for real", "al-strike"
-            ),
-            "kill sandbox": made(
-                "✗ kill sandbox",
-                "sandbox",
-                quick,
-                killing("sandbox"),
-                "SIGKILL its sandbox and delete its folder",
-                "al-strike",
-            ),
+            "kill harness": kill("harness", "SIGKILL, for real"),
+            "kill sandbox": kill("sandbox", "SIGKILL, and its folder is deleted"),
         }
 
     def _pause(self, session: Session) -> str:

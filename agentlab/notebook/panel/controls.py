@@ -52,7 +52,9 @@ class Control:
         style: str = "",
         after: Callable[[], None] = lambda: None,
         also: Callable[[], str] = lambda: "",
+        about: Callable[[Moment], str] | None = None,
     ) -> None:
+        self._about, self._told = about, help
         self.button = widgets.Button(description=words, tooltip=help)
         if style:
             self.button.add_class(style)
@@ -72,7 +74,10 @@ class Control:
         if why != self._why:
             self._why = why
             (self.button.add_class if why else self.button.remove_class)("al-cannot")
-            self.button.tooltip = f"can not act now: {why}" if why else self.help
+        about = f": {self._about(now)}" if self._about is not None and not why else ""
+        tooltip = f"can not act now: {why}" if why else self.help + about
+        if tooltip != self._told:
+            self._told = self.button.tooltip = tooltip
 
     def _pressed(self, _: Any) -> None:
         if self._busy:

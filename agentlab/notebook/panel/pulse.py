@@ -13,7 +13,8 @@ from agentlab.counting import counted
 from agentlab.notebook.panel.threads import OwnThread
 
 PERIOD_S = 0.25
-"""At most four updates a second."""
+A_SECOND = 4
+"""At most four updates in any second, however often somebody presses something."""
 IDLE_S = 0.5
 """How often a panel looks whose sessions all rest."""
 LOGGER = logging.getLogger("agentlab.panel")
@@ -56,6 +57,8 @@ class Pulse:
         self.thread = OwnThread("agentlab-panel", self._run)
         self.took_s: deque[float] = deque(maxlen=2000)
         """Seconds of the newest beats."""
+        self.began: deque[float] = deque(maxlen=2000)
+        """When the newest beats began, in seconds of the monotonic clock."""
         self.beats = 0
         """How often it has beaten."""
         self._complained = ""
@@ -75,10 +78,17 @@ class Pulse:
         if wait:
             self.thread.join(5.0)
 
+    def _until_free(self) -> float:
+        """Seconds until another update may come; a moment at least, so that several wishes in a row are one."""
+        if len(self.began) < A_SECOND:
+            return 0.02
+        return max(0.02, self.began[-A_SECOND] + 1.0 - time.monotonic())
+
     def _run(self) -> None:
         busy = True
         while not self._closed:
             began = time.monotonic()
+            self.began.append(began)
             try:
                 busy = self._beat()
             except Exception as error:
@@ -88,7 +98,7 @@ class Pulse:
             took = time.monotonic() - began
             self.took_s.append(took)
             self.beats += 1
-            hurried = self._soon.wait(max(0.05, (PERIOD_S if busy else IDLE_S) - took))
+            self._soon.wait(max(0.05, (PERIOD_S if busy else IDLE_S) - took))
             self._soon.clear()
-            if hurried and not self._closed:
-                time.sleep(max(0.0, 0.05 - took))  # several hurried ones in a row are one
+            if not self._closed:
+                time.sleep(self._until_free())
