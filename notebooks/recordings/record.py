@@ -22,8 +22,8 @@ from agentlab.testing.messages_server import LOCAL_KEY, MessagesServer
 HERE = Path(__file__).resolve().parent
 NOTEBOOK = HERE.parent / "08_with_claude.ipynb"
 EXPORT = """
-for name in ("orders", "orders-killed"):
-    lab.session(name).export_recording(f"recordings/{name}.jsonl")
+for name, run in {"orders": first, "orders-killed": second}.items():
+    run.session.export_recording(f"recordings/{name}.jsonl")
 """
 
 
