@@ -9,6 +9,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count as count_from
 from pathlib import Path
 from typing import Any
 
@@ -94,20 +95,26 @@ def sample(task: Any, count: int, seed: int, pairs: int = 0, others: int = 0) ->
         singles = [
             (replace(s, target=target),)
             for s in places
-            for target in ("harness", "harness", "both", "sandbox")
+            for target in ("harness", "both", "sandbox")
             if not (target == "sandbox" and s.point in starting)
         ]
         out: list[Schedule] = chosen.sample(singles, min(max(0, count - pairs - others), len(singles)))
         out += _others(explorer, chosen, min(others, count))
-        while len(out) < count:
+        for tries in count_from(0):
+            if len(out) >= count:
+                return out
             first = chosen.choice(explorer.visits)
             if first.point in SAME_VISITS:
                 first = replace(first, target=chosen.choice(("harness", "harness", "both")))
                 second = _second(subject, first, chosen)
-                out.append((first, second) if second is not None else (first,))
+                drawn = (first, second) if second is not None else (first,)
+                if drawn not in out or tries > TRIES * count:  # a small task has only so many
+                    out.append(drawn)
     return out
 
 
+TRIES = 20
+"""Draws per schedule wanted after which one may come twice."""
 SLOW_HERE = frozenset({"tool:timeout", "tool:slow", "disk:slow", "clock:back", "clock:forward"})
 """Kinds of misdeeds that are not drawn for real processes: they take time there, or show nothing more."""
 
