@@ -414,6 +414,14 @@ def test_the_page_is_reloaded_and_opened_twice(notebook):
         tab.status("completed")
     session = session_of(page)
     each_call_once(session, 16)
+    # What was last used in a tab that is closed now is heard from the other one all the same.
+    other.button("log").click()
+    for tab in (page, other):
+        tab.page.locator(".al-log").first.wait_for()
+    other.command("application:close")
+    other.page.locator(".al-panel").first.wait_for(state="detached")
+    page.button("log").click()
+    page.page.locator(".al-log").first.wait_for(state="hidden")
     # A page can not update what it read from the file: the panel has said so, and opened again it makes a new record.
     page.run_cell(2)
     record = page.page.locator("details", has_text="record of job-1").filter(has_text="✓ completed")

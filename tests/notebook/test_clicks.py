@@ -203,8 +203,8 @@ def test_clicks_idle_blocking_and_awaiting(kernel, tmp_path):
 
 @pytest.mark.timeout(180)
 def test_no_click_is_lost(kernel, tmp_path):
-    """Neither in the moment in which a cell begins, nor on a widget that was last used over a subshell that is gone
-    (of a page that was closed, of another tab)."""
+    """Neither in the moment in which a cell begins, nor on a widget that was last used over a subshell that the frontend
+    has deleted since."""
     widgets = widgets_of(kernel)
     kernel.run("pressed = []\nwidgets['wake'].on_click(lambda _: pressed.append(1))")
     for number in range(24):

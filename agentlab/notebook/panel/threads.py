@@ -1,10 +1,10 @@
 """Threads of a panel, which speak for the cell that opened it, and widgets that go on hearing what a page says.
 
 ipykernel 7.4 routes what a frontend sends to a widget to the shell under which the kernel spoke on that widget last.
-A thread that was started bare speaks under whatever message came last, on any shell. JupyterLab sends its clicks over a
-subshell of its own and deletes that when the page is closed: a widget on which was last spoken under it then hears
-nothing any more, and every click on it is lost. So each thread keeps the context of the cell (the main shell's, which
-lives as long as the kernel), and on a widget that has heard from a page something is said from such a thread.
+A thread that was started bare speaks under whatever message came last, on any shell. Frontends send clicks over subshells
+of their own (JupyterLab one for each page) and may delete them: a widget on which was last spoken under one that is gone
+hears nothing any more, and every click on it is lost. So each thread keeps the context of the cell (the main shell's,
+which lives as long as the kernel), and on a widget that has heard from a page something is said from such a thread.
 """
 
 from __future__ import annotations
