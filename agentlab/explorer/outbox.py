@@ -7,11 +7,13 @@ lands in the simulated outside world; otherwise in a file of JSON lines, named b
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 from agentlab.calling import task_params
 
@@ -59,18 +61,19 @@ def load(name: str) -> Any:
 
 
 class FileOutbox:
-    """The outbox as a file of JSON lines, each durable before the call returns."""
+    """The outbox as a file of JSON lines, each durable before the call returns; one writer at a time."""
 
     def __init__(self, path: str | Path | None = None) -> None:
         self._path = Path(path or task_params().get("outbox") or "outbox.jsonl")
 
     def deliver(self, message: str, key: str) -> dict[str, Any]:
-        found = self.find(key) if key else None
-        if found is not None:
-            return {**found, "replayed": True}
-        number = sum("message" in line for line in self._lines()) + 1
-        self._write({"message": message, "key": key, "id": number})
-        return {"id": number, "replayed": False}
+        with self._alone() as file:  # two who come with one key at once must not both be the first
+            found = self.find(key) if key else None
+            if found is not None:
+                return {**found, "replayed": True}
+            number = sum("message" in line for line in self._lines()) + 1
+            self._write(file, {"message": message, "key": key, "id": number})
+            return {"id": number, "replayed": False}
 
     def find(self, key: str) -> dict[str, Any] | None:
         for line in self._lines():
@@ -79,7 +82,8 @@ class FileOutbox:
         return None
 
     def save(self, name: str, value: Any) -> None:
-        self._write({"note": name, "value": value})
+        with self._alone() as file:
+            self._write(file, {"note": name, "value": value})
 
     def load(self, name: str) -> Any:
         found = [line["value"] for line in self._lines() if line.get("note") == name]
@@ -91,8 +95,14 @@ class FileOutbox:
         # An unfinished last line was never acknowledged.
         return [json.loads(line) for line in self._path.read_text().split("\n")[:-1]]
 
-    def _write(self, line: Mapping[str, Any]) -> None:
+    @contextmanager
+    def _alone(self) -> Iterator[IO[str]]:
+        """The file, open for appending, locked: a lock that goes with its process."""
         with open(self._path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield file
+
+    def _write(self, file: IO[str], line: Mapping[str, Any]) -> None:
+        file.write(json.dumps(line) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
