@@ -39,7 +39,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Beside nbval's cells each lesson is one test more."""
-    if file_path.suffix != ".ipynb" or not parent.config.option.nbval:
+    if file_path.suffix != ".ipynb" or not getattr(parent.config.option, "nbval", False):
         return None
     collected: pytest.Collector = Lesson.from_parent(parent, path=file_path)
     return collected
