@@ -20,7 +20,8 @@ class CrashCost:
     commands run again; ``model_calls`` and ``tokens`` spent on the recovery itself (statement, asking again);
     ``lost_steps`` plan steps that had to be redone. ``tax`` is all that was spent again because of it
     (:class:`agentlab.session.tax.Tax`); ``calls_repeated`` counts calls that the model made again, with equal input,
-    between this crash and the next, although they had a result before.
+    between this crash and the next, although they had a result before. Nothing counts twice: what a harness's recovery
+    spends on a sandbox that died with it is the harness's, and the sandbox's row says only how long its restoring took.
     """
 
     target: str
@@ -43,11 +44,16 @@ class CrashCost:
 def crash_costs(events: Sequence[Event]) -> list[CrashCost]:
     """The cost of every death in a session's events, in order."""
     out = []
+    recovering = False
     for index, event in enumerate(events):
-        if event.type == "harness_woken" and event.payload["reason"] in ("crash", "takeover"):
-            out.append(_harness(events, index))
+        if event.type == "harness_woken":
+            recovering = event.payload["reason"] in ("crash", "takeover")
+            if recovering:
+                out.append(_harness(events, index))
+        elif event.type == "recovery_completed":
+            recovering = False
         elif event.type == "sandbox_lost":
-            out.append(_sandbox(events, index))
+            out.append(_sandbox(events, index, recovering))
     return out
 
 
@@ -85,20 +91,21 @@ def _last_alive(span: Sequence[Event]) -> Event:
     return next(e for e in reversed(span[:-1]) if e.type not in ("harness_died", "fault_injected"))
 
 
-def _sandbox(events: Sequence[Event], index: int) -> CrashCost:
+def _sandbox(events: Sequence[Event], index: int, recovering: bool) -> CrashCost:
     # Up to its restoring, or to the next loss, which has its own row. One that is never restored was not needed again.
     ends = (i for i, e in enumerate(events[index + 1 :], index + 1) if e.type in ("sandbox_restored", "sandbox_lost"))
     span = events[index : next(ends, index) + 1]
     faults = [e.payload.get("point", "") for e in events[max(0, index - 12) : index] if _hit_sandbox(e)]
     start = events[index - 1] if index else events[index]
+    own = () if recovering else span
     return CrashCost(
         target="sandbox",
         at_seq=start.seq,
         cause=str(faults[-1]) if faults else str(events[index].payload["reason"])[:60],
         seconds=_seconds(events[index], span[-1]),
         lost_steps=0,
-        tax=tax_of(span, events[index : index + 1]),
-        **_spent(span),
+        tax=tax_of(own, events[index : index + 1]) if own else Tax(),
+        **_spent(own),
     )
 
 

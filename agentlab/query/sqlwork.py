@@ -35,6 +35,11 @@ spans AS (
     ASOF LEFT JOIN (FROM told WHERE type IN ('sandbox_restored', 'sandbox_lost')) e
         ON d.session_id = e.session_id AND d.seq < e.seq
 ),
+within AS (
+    -- What a harness's recovery spends on a sandbox that died with it is the harness's: nothing counts twice.
+    SELECT DISTINCT s.session_id, s.seq FROM spans s JOIN spans h ON s.session_id = h.session_id
+        AND s.target = 'sandbox' AND h.target = 'harness' AND h.seq < s.seq AND s.seq <= coalesce(h.end_seq, s.seq)
+),
 during AS (
     -- A sandbox that was never restored was not needed again: nothing that came later is its price.
     SELECT s.session_id, s.seq,
@@ -48,8 +53,9 @@ during AS (
         min(t.ts) FILTER (t.type = 'recovery_step' AND _text(t.payload, '$.step') = 'rebuild') AS rebuilt,
         min(t.ts) FILTER (t.type = 'recovery_step' AND _text(t.payload, '$.step') = 'verify') AS verified
     FROM spans s JOIN told t
-        ON t.session_id = s.session_id AND t.seq >= s.seq 
+        ON t.session_id = s.session_id AND t.seq >= s.seq
             AND t.seq <= coalesce(s.end_seq, CASE s.target WHEN 'sandbox' THEN s.seq ELSE 9000000000000000000 END)
+    ANTI JOIN within w ON w.session_id = s.session_id AND w.seq = s.seq
     GROUP BY ALL
 ),
 faults AS (
@@ -75,10 +81,13 @@ SELECT session_id, seq, target,
     CASE WHEN target = 'harness' THEN _seconds(rebuilt, verified) END AS verify_s,
     CASE WHEN target = 'harness' AND completed THEN _seconds(verified, ended_at) END AS statement_s,
     CASE WHEN target = 'harness' THEN seq - 1 - coalesce(_int(payload, '$.cursor'), 0) END AS replayed,
-    coalesce(lost_steps, 0) AS lost_steps, commands_again, effects_verified, model_calls, tokens, cost_usd, incarnation,
+    coalesce(lost_steps, 0) AS lost_steps, coalesce(commands_again, 0) AS commands_again,
+    coalesce(effects_verified, 0) AS effects_verified, coalesce(model_calls, 0) AS model_calls,
+    coalesce(tokens, 0) AS tokens, cost_usd, incarnation,
     _int(ending, '$.tax.tokens') AS tax_tokens, _int(ending, '$.tax.at_risk_tokens') AS tax_at_risk_tokens,
     _int(ending, '$.tax.cost_microusd') / 1e6 AS tax_cost_usd, _int(ending, '$.tax.tool_calls') AS tax_tool_calls,
-    coalesce(_int(ending, '$.tax.bytes'), _int(ending, '$.bytes')) AS tax_bytes,
+    coalesce(_int(ending, '$.tax.bytes'), CASE WHEN commands_again IS NULL THEN 0 ELSE _int(ending, '$.bytes') END)
+        AS tax_bytes,
     _int(ending, '$.tax.events_superseded') AS tax_events
 FROM spans LEFT JOIN during USING (session_id, seq) LEFT JOIN faults USING (session_id, seq)
 """

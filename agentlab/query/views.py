@@ -184,7 +184,7 @@ recoveries: one death of a harness or sandbox, and what it cost
     statement_s float the model's statement, checked
     replayed int events read after the checkpoint
     lost_steps int plan steps to be done again
-    commands_again int recorded commands run again
+    commands_again int recorded commands run again; of a sandbox that died with its harness they count there, as all it spent
     effects_verified int effects that were verified
     model_calls int model calls of the recovery itself
     tokens int tokens of the recovery itself, in and out

@@ -10,13 +10,14 @@ from agentlab import crashpoints
 from agentlab.crashpoints import CrashPoint, SimulatedDeath
 from agentlab.definition import Limits, PolicySpec, StepSpec, ToolSpec
 from agentlab.events import Draft
-from agentlab.lab.costs import crash_costs
+from agentlab.lab.costs import crash_costs, total_tax
 from agentlab.lab.inputs import append_input
 from agentlab.lab.status import as_woken
 from agentlab.models.pairing import check_messages
 from agentlab.models.scripted import ScriptedModel, ScriptedReply, call, handles, say
 from agentlab.session.commands import StartRecovery
 from agentlab.session.decide import Run, decide
+from agentlab.session.tax import Tax
 
 from .worlds import OBJECT, Outside, local, policy, task, tools, world
 
@@ -226,7 +227,11 @@ def test_bytes_put_back_into_a_new_workspace_are_part_of_the_tax():
     assert made.run("s") == "ended"
     restored = of_kind(made, "sandbox_restored")[-1]
     assert restored.payload["bytes"] == len("one line\n")
-    assert sum(c.tax.bytes for c in crash_costs(events_of(made)) if c.target == "harness") == len("one line\n")
+    harness, sandbox = crash_costs(events_of(made))
+    again = len(of_kind(made, "execution_rerun"))
+    assert (harness.target, harness.tax.bytes, harness.commands_again) == ("harness", len("one line\n"), again)
+    assert (sandbox.target, sandbox.commands_again, sandbox.tokens, sandbox.tax) == ("sandbox", 0, 0, Tax())
+    assert sandbox.seconds <= harness.seconds and total_tax([harness, sandbox]) == harness.tax, "nothing counts twice"
 
 
 # --- what the model is told ------------------------------------------------------------------------------------------

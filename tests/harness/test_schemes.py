@@ -222,3 +222,20 @@ def test_the_tax_is_a_column_of_the_recoveries_frame(tmp_path):
     assert found.values.tolist() == [
         [c.tokens, c.at_risk_tokens, c.tool_calls, c.bytes, c.events_superseded] for c in costs
     ]
+
+
+def test_what_a_sandbox_that_died_with_its_harness_cost_is_counted_once(tmp_path):
+    from agentlab.query import Query
+
+    store = ParquetStore(tmp_path)
+    _, _, events = crashed_run("hybrid", deaths=(6,), store=store, durability="process", kill_sandbox=True)
+    costs = crash_costs(events)
+    again = sum(e.type == "execution_rerun" for e in events)
+    assert [c.target for c in costs] == ["harness", "sandbox"] and again > 0
+    assert [c.commands_again for c in costs] == [again, 0] and total_tax(costs).commands_again == again
+    found = Query(store).sql(
+        "SELECT target, commands_again, effects_verified, model_calls, tokens, tax_bytes FROM recoveries ORDER BY seq"
+    )
+    assert found.values.tolist() == [
+        [c.target, c.commands_again, c.effects_verified, c.model_calls, c.tokens, c.tax.bytes] for c in costs
+    ]
