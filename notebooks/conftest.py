@@ -47,10 +47,10 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Put the cells behind all other tests, notebook by notebook, from the top: each notebook has one kernel."""
+    """Put the cells before all other tests, notebook by notebook, from the top: each notebook has one kernel."""
     cells = [item for item in items if hasattr(item, "cell_num")]
     others = [item for item in items if not hasattr(item, "cell_num")]
-    items[:] = [*others, *sorted(cells, key=lambda cell: (str(cell.path), cell.cell_num))]
+    items[:] = [*sorted(cells, key=lambda cell: (str(cell.path), cell.cell_num)), *others]
     for cell in cells:
         if hasattr(cell, "cell"):
             cell.cell.source = cell.cell.source.replace(PASSING_LAB, str(kept_lab(config, cell.path)))
