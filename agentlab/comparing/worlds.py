@@ -17,7 +17,6 @@ from agentlab.errors import BadDefinition, UnknownName
 from agentlab.events import canonical, digest, plain
 from agentlab.explorer.subject import Subject
 from agentlab.lab import Lab, Session
-from agentlab.validating import validate
 
 if TYPE_CHECKING:
     from agentlab.authoring import Task
@@ -102,7 +101,6 @@ class Asked:
     def _identity(self, task: Task, first: Condition) -> dict[str, Any]:
         """What results depend on besides the conditions; defining the task here finds its mistakes before anything runs."""
         subject = Subject(task, self.model, policy=spec_of(first), scheme=first.values["scheme"], **self.overrides)
-        validate(subject.definition)
         data = {k: v for k, v in subject.definition.to_json().items() if k not in ("policy", "scheme")}
         return {"definition": digest(canonical(plain(data))), "model": subject.definition.model}
 

@@ -19,6 +19,7 @@ from agentlab.portable import load
 from agentlab.ports import Execution, Model
 from agentlab.sandbox.simulated import Outcome, Workspace
 from agentlab.toolhost.inprocess import InProcessToolHost
+from agentlab.validating import validate
 
 SESSION = "explored"
 _PLAIN = (int, float, str, bytes, bool, type(None))
@@ -26,12 +27,17 @@ _KEY_READERS = frozenset({"effect_key", "key_or_current"})
 
 
 class Subject:
-    """A task under exploration. ``outside`` is the outside of the world that is being driven."""
+    """A task under exploration. ``outside`` is the outside of the world that is being driven.
+
+    Raises:
+        BadDefinition: the task can not be run as declared.
+    """
 
     def __init__(self, task: Any, model: Any = None, **overrides: Any) -> None:
         self.store = MemoryStore()
         self.definition: Definition
         self.definition, dump, _ = task.define(self.store.blobs.put, model=model, **overrides)
+        validate(self.definition)
         if dump is not None:
             self.store.blobs.put(dump)
         self.name = str(task.name)

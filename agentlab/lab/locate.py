@@ -181,7 +181,7 @@ def _driven(state: State, definition: Definition, now_us: int) -> _Finding:
                 (_asked(state), f"process {pid} is gone"),
                 "wake it",
             )
-        return "harness_dead", (f"process {pid} with its start time is gone",), "wake it"
+        return "harness_dead", (f"process {pid} is gone: none has that pid and start time",), "wake it"
     age = max(0.0, (now_us - state.ts) / 1e6)
     stopped = process.stopped(int(state.process["pid"]))
     living = f"process {pid} is {'stopped (SIGSTOP)' if stopped else 'alive'}"

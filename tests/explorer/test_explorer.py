@@ -296,3 +296,8 @@ def test_a_port_is_dead_with_its_incarnation():
     with pytest.raises(SimulatedDeath):
         port.append(3)
     assert life.late == ["log.append"]
+
+
+def test_a_task_that_could_not_be_run_is_refused_before_anything_is_explored():
+    with pytest.raises(BadDefinition, match="max_turns"):
+        explore(replace(tasks.SMALL, limits=al.Limits(max_turns=0)))
