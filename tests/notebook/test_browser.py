@@ -361,7 +361,7 @@ def test_five_sessions_side_by_side_four_ask_a_person_one_has_ten_thousand_event
     assert max(sent) < 300_000, sorted(sent)[-5:]
     page.run_cell(3)
     figures = page.page.locator(".jp-OutputArea", has_text="updates: half within").first.inner_text()
-    record_property("updates", figures)
+    record_property("figures", figures)
     print(f"10,000 events in {elements} elements, {sum(sent):,} bytes in {len(sent)} frames; {figures}")
 
 
