@@ -11,7 +11,7 @@ import json
 import math
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, ClassVar
@@ -161,7 +161,12 @@ class Times(Process):
     kind: ClassVar[str] = "times"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "times_s", tuple(float(t) for t in self.times_s))
+        try:
+            object.__setattr__(self, "times_s", tuple(float(t) for t in self.times_s))
+        except (TypeError, ValueError):
+            raise BadDefinition(
+                f"crash times are finite numbers of seconds of at least 0, not {self.times_s!r}"
+            ) from None
         if any(not (0 <= t < math.inf) for t in self.times_s):
             raise BadDefinition("crash times are finite numbers of seconds of at least 0")
         if list(self.times_s) != sorted(self.times_s):
@@ -180,7 +185,7 @@ class Times(Process):
                 return cls(tuple(json.loads(text)))
             lines = (line.partition("#")[0].strip() for line in text.splitlines())
             return cls(tuple(float(line) for line in lines if line))
-        except (OSError, ValueError, TypeError) as error:
+        except (OSError, ValueError, TypeError, BadDefinition) as error:
             raise BadDefinition(f"crash times in {str(path)!r}: {error}") from None
 
     def times(self, seed: int) -> Iterator[float]:
@@ -207,6 +212,9 @@ def from_json(data: Mapping[str, Any]) -> Process:
     for name in given:
         if name not in known:
             raise UnknownName(f"field of failure process {kind}", name, known)
+    missing = [f.name for f in fields(cls) if f.default is MISSING and f.name not in given]
+    if missing:
+        raise BadDefinition(f"failure process {kind} needs a value for {' and '.join(missing)}")
     try:
         return cls(**given)
     except TypeError as error:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentlab.comparing.compared import Compared
-from agentlab.comparing.conditions import Condition, Plan, policies_of, policy_conditions
+from agentlab.comparing.conditions import Condition, Plan, policies_of, policy_conditions, seeds_of
 from agentlab.comparing.engine import conduct
 from agentlab.comparing.frames import run_frame, sorted_runs
 from agentlab.comparing.latencies import Latencies
@@ -19,7 +19,7 @@ from agentlab.comparing.simulating import Crashes
 from agentlab.comparing.summary import summarise
 from agentlab.comparing.worlds import Asked, Mode
 from agentlab.definition import PolicySpec
-from agentlab.errors import UnknownName
+from agentlab.errors import BadDefinition, UnknownName
 from agentlab.failures import Exponential, Process
 from agentlab.lab import Lab, Session
 
@@ -84,7 +84,7 @@ def compare(
     conditions = policy_conditions(
         policies_of(policies), (schemes,) if isinstance(schemes, str) else tuple(schemes), asked.mtbf_s
     )
-    numbers = tuple(range(seeds)) if isinstance(seeds, int) else tuple(int(seed) for seed in seeds)
+    numbers = seeds_of(seeds)
     _known(baseline, conditions)
     with _home(lab) as home, asked.world(home, conditions[0]) as world:
         plan = Plan("compare", world.subject, conditions, numbers, world.about)
@@ -111,7 +111,14 @@ def _home(lab: Lab | None) -> Iterator[Lab]:
 
 
 def _crashes_of(faults: Process | float | None, target: str) -> Crashes:
-    return Crashes(Exponential(float(faults)) if isinstance(faults, (int, float)) else faults, target)
+    if isinstance(faults, (int, float)):
+        return Crashes(Exponential(float(faults)), target)
+    if faults is not None and not isinstance(faults, Process):
+        raise BadDefinition(
+            f"faults is a failure process such as al.Poisson(mtbf=60), a mean time between failures in seconds, or None,"
+            f" not {faults!r}"
+        )
+    return Crashes(faults, target)
 
 
 def _known(baseline: str | None, conditions: Sequence[Condition]) -> None:

@@ -7,12 +7,14 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from agentlab.authoring import task
 from agentlab.comparing.api import compare
 from agentlab.comparing.compared import Compared
 from agentlab.comparing.options import failure_process, policies
 from agentlab.comparing.running import default_executor
 from agentlab.errors import BadDefinition
 from agentlab.lab import Lab
+from agentlab.lab.parameters import check_parameters
 
 
 def compare_as_asked(
@@ -51,6 +53,8 @@ def run_compare(options: argparse.Namespace) -> int:
         if not equals:
             raise BadDefinition(f"--param {item!r}: write NAME=VALUE")
         params[name] = value
+    if params and options.mode != "what-if":
+        check_parameters(task(options.task), params)
     with Lab(options.lab) as lab:
         found = compare_as_asked(options, options.task, lab, options.model, params)
     if options.json:

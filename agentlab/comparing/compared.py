@@ -115,7 +115,17 @@ class Compared:
         return (condition, _signed(got["difference"], base), span, sure, text)
 
     def _verdict(self) -> list[str]:
-        return [line for line in (self.recommendation, self.summary.theory, *self.remarks) if line]
+        return [line for line in (self.recommendation, self._unfinished(), self.summary.theory, *self.remarks) if line]
+
+    def _unfinished(self) -> str:
+        """How the runs ended that did not get through the task, with the first error; empty where all of them did."""
+        left = self.frame[~self.frame["completed"].fillna(False).astype(bool)]
+        if left.empty:
+            return ""
+        ends = ", ".join(f"{count} {outcome}" for outcome, count in left["outcome"].value_counts().sort_index().items())
+        errors = [text for text in left["error"].fillna("") if text]
+        told = f"; the first error: {' '.join(errors[0].split())}" if errors else ""
+        return f"{len(left)} of {len(self.frame)} runs did not finish: {ends}{told}."
 
     def text(self) -> str:
         """Everything for a terminal."""

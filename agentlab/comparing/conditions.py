@@ -6,6 +6,7 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import index
 from typing import Any
 
 from agentlab.definition import PolicySpec, policy_from_json
@@ -136,3 +137,17 @@ def _informed(spec: PolicySpec, mtbf_s: float | None) -> PolicySpec:
 
 def _json(spec: PolicySpec) -> dict[str, Any]:
     return {"kind": spec.kind, "args": dict(spec.args), "parts": [_json(part) for part in spec.parts]}
+
+
+def seeds_of(seeds: Iterable[int] | int) -> tuple[int, ...]:
+    """Seeds as they may be given: some, or how many.
+
+    Raises:
+        BadDefinition: something else than integers.
+    """
+    try:
+        if isinstance(seeds, str):
+            raise TypeError
+        return tuple(range(seeds)) if isinstance(seeds, int) else tuple(index(seed) for seed in seeds)
+    except TypeError:
+        raise BadDefinition(f"seeds are integers, or how many of them, not {seeds!r}") from None

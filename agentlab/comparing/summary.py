@@ -175,7 +175,8 @@ def theory(frame: pd.DataFrame) -> str:
     if mtbf.empty or written.empty:
         return ""
     cost = float(written["overhead_s"].sum() / written["checkpoints"].sum())
-    failures, work = float(mtbf.iloc[0]), float(frame["work_s"].dropna().mean())
+    done = frame[frame["completed"].fillna(False).astype(bool)]  # what an unfinished run did is not the whole work
+    failures, work = float(mtbf.iloc[0]), float(done["work_s"].dropna().mean())
     if not (cost > 0 and failures > 0):
         return ""
     daly = interval.daly(cost, failures)
@@ -183,6 +184,8 @@ def theory(frame: pd.DataFrame) -> str:
         f"At {cost:.3g} s for a checkpoint and a crash every {failures:.4g} s, Young's interval is"
         f" {interval.young(cost, failures):.3g} s of work and Daly's {daly:.3g} s"
     )
+    if math.isnan(work):
+        return text + "; no run did the whole work."
     return text + (
         f"; the whole work is {work:.3g} s." if work > daly else f", longer than the whole work ({work:.3g} s)."
     )

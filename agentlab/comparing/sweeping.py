@@ -11,7 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentlab.comparing.conditions import Condition, Plan
+from agentlab.comparing.conditions import Condition, Plan, seeds_of
 from agentlab.comparing.engine import conduct
 from agentlab.comparing.histories import RUNS
 from agentlab.comparing.measuring import measure
@@ -96,9 +96,7 @@ def sweep(
         raise BadDefinition(f"a sweep calls a function or runs a task (or its name), not {fn!r}")
     home = lab if lab is not None else Lab()
     conditions, objects = grid_conditions(grid)
-    numbers: tuple[int | None, ...] = (
-        (None,) if seeds is None else tuple(range(seeds) if isinstance(seeds, int) else seeds)
-    )
+    numbers: tuple[int | None, ...] = (None,) if seeds is None else seeds_of(seeds)
     if seeds is not None and any("seed" in condition.values for condition in conditions):
         raise BadDefinition("grid: seed is a field of it, and there are seeds= as well: give them in one place")
     runner: Any

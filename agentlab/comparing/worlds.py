@@ -96,7 +96,10 @@ class Asked:
             raise BadDefinition(
                 f"mode {self.mode} runs a task: give its name or the task itself; a recorded session is for what-if"
             )
-        return authoring.task(self.task) if isinstance(self.task, str) else self.task
+        named = authoring.task(self.task) if isinstance(self.task, str) else self.task
+        if not isinstance(named, authoring.Task):
+            raise BadDefinition(f"mode {self.mode} runs a task, or the name of one, not {named!r}")
+        return named
 
     def _identity(self, task: Task, first: Condition) -> dict[str, Any]:
         """What results depend on besides the conditions; defining the task here finds its mistakes before anything runs."""

@@ -195,5 +195,6 @@ def _notes(best: Comparison, found: list[Comparison], left_out: list[str], other
     if stuck:
         notes.append(f" Not considered, for unfinished runs: {', '.join(stuck)}.")
     if best.unfinished_baseline:
-        notes.append(f" {best.baseline} itself left {best.unfinished_baseline} runs unfinished.")
+        runs = "1 run" if best.unfinished_baseline == 1 else f"{best.unfinished_baseline} runs"
+        notes.append(f" {best.baseline} itself left {runs} unfinished.")
     return "".join(notes)

@@ -10,6 +10,8 @@ from agentlab.crashpoints import CrashPoint
 from agentlab.explorer import coverage
 from agentlab.explorer.schedule import Violation
 
+NOTHING_JUDGED = "no death was judged, which is no evidence: give it more time"
+
 
 @dataclass(repr=False)
 class Report:
@@ -42,6 +44,11 @@ class Report:
     def clean(self) -> bool:
         """Whether every promise was kept."""
         return not self.violations
+
+    @property
+    def judged(self) -> int:
+        """States that were really run; where there is none, a clean report is no evidence."""
+        return sum(self.run.values())
 
     def to_json(self) -> dict[str, Any]:
         """Plain data; the keys of ``agentlab explore TASK --json``."""
@@ -88,6 +95,7 @@ class Report:
             *(f"  {line}" for line in self.coverage()),
             "  sometimes:",
             *(f"    {self.sometimes[name]:>7}  {name}" for name in sorted(self.sometimes)),
-            f"  violations: {self.violating} schedules, {len(self.violations)} kinds",
+            f"  violations: {self.violating} schedules, {len(self.violations)} kinds"
+            + ("" if self.judged or not self.clean else f"; {NOTHING_JUDGED}"),
         ]
         return out + [line for violation in self.violations for line in f"  {violation}".split("\n")]

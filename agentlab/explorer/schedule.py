@@ -72,7 +72,7 @@ def parse_strike(text: str) -> Strike | Trouble:
     """A strike from its words, or a trouble (``model:529#2``).
 
     Raises:
-        BadDefinition: not of the form ``target@point#visit:when``.
+        BadDefinition: not of the form ``target@point#visit:when``, or a visit before the first.
         UnknownName: no such target or crash point.
     """
     if re.match(r"[a-z]+(\([^)]*\))?:", text.strip()) and text.strip().partition(":")[0].partition("(")[0] in SERVICES:
@@ -87,7 +87,10 @@ def parse_strike(text: str) -> Strike | Trouble:
     except ValueError:
         raise UnknownName("crash point", match["point"], [p.value for p in CrashPoint]) from None
     when: When = "after" if match["when"] == "after" else "before"
-    return Strike(match["target"], point, when, int(match["visit"] or 1))
+    visit = int(match["visit"] or 1)
+    if visit < 1:
+        raise BadDefinition(f"{text!r}: visits count from 1")
+    return Strike(match["target"], point, when, visit)
 
 
 def parse_schedule(texts: Iterable[str]) -> Schedule:

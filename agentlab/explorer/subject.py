@@ -13,8 +13,10 @@ from agentlab.definition import Definition, ToolSpec
 from agentlab.explorer.misbehaving import asks_for, executed
 from agentlab.explorer.outside import Outside, adapters
 from agentlab.harness.lazymodel import LazyModel
+from agentlab.harness.recordings import is_recording
 from agentlab.harness.simulation import FolderRunner
 from agentlab.log.memory import MemoryStore
+from agentlab.models.registry import resolve as resolve_model
 from agentlab.portable import load
 from agentlab.ports import Execution, Model
 from agentlab.sandbox.simulated import Outcome, Workspace
@@ -31,6 +33,7 @@ class Subject:
 
     Raises:
         BadDefinition: the task can not be run as declared.
+        UnknownName: there is no such model.
     """
 
     def __init__(self, task: Any, model: Any = None, **overrides: Any) -> None:
@@ -38,6 +41,8 @@ class Subject:
         self.definition: Definition
         self.definition, dump, _ = task.define(self.store.blobs.put, model=model, **overrides)
         validate(self.definition)
+        if self.definition.model_ref is None and not is_recording(self.definition.model):  # one that nobody can ask
+            resolve_model(self.definition.model, base_url=self.definition.base_url, params=self.definition.model_params)
         if dump is not None:
             self.store.blobs.put(dump)
         self.name = str(task.name)

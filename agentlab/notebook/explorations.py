@@ -9,7 +9,7 @@ from agentlab.counting import counted
 from agentlab.crashpoints import CrashPoint
 from agentlab.explorer.api import Dial, Replayed
 from agentlab.explorer.realrun import RealReport
-from agentlab.explorer.report import Report
+from agentlab.explorer.report import NOTHING_JUDGED, Report
 from agentlab.notebook.display import Shown, card, code, columns, fold, joined, lines_html, mode, paragraph, table
 
 
@@ -26,7 +26,7 @@ class ExploreView(Shown):
     def _head(self) -> str:
         r = self.report
         verdict = (
-            "every promise kept"
+            ("every promise kept" if r.judged else NOTHING_JUDGED)
             if r.clean
             else counted(r.violating, "schedule breaks", "schedules break") + " a promise"
         )

@@ -17,7 +17,7 @@ from agentlab.comparing.engine import conduct
 from agentlab.comparing.latencies import Latencies
 from agentlab.comparing.measuring import measure
 from agentlab.comparing.simulating import Crashes, Simulation
-from agentlab.comparing.summary import SUMMARY_COLUMNS, summarise
+from agentlab.comparing.summary import SUMMARY_COLUMNS, summarise, theory
 from agentlab.errors import BadDefinition, UnknownName, UserError
 from agentlab.experiments.columns import METRICS, RUN_COLUMNS
 
@@ -112,6 +112,17 @@ def test_failed_runs_are_rows_and_times_of_unfinished_runs_are_in_no_mean(thread
     assert (found.frame.outcome == "crash_loop").all() and not found.frame.completed.any()
     assert found.summary.value("never", "completed") == 0 and found.summary.value("never", "total_s", "runs") == 0
     assert "0/2" in found.text() and "No recommendation" in found.recommendation
+    assert "4 of 4 runs did not finish: 4 crash_loop." in found.text() and "did not finish" in found.html(picture=False)
+
+
+def test_a_comparison_shows_why_its_runs_failed_and_counts_only_whole_work(compared):
+    frame = compared.frame.assign(completed=True, outcome="completed", error="", work_s=20.0)
+    assert "did not finish" not in replace(compared, frame=frame).text()
+    frame.loc[:1, ["completed", "outcome", "error", "work_s"]] = [False, "error", "OSError: full\ndisk", 1.0]
+    told = replace(compared, frame=frame).text()
+    assert "2 of 24 runs did not finish: 2 error; the first error: OSError: full disk." in told
+    assert "the whole work is 20 s" in theory(frame)
+    assert "no run did the whole work" in theory(frame.head(2))
 
 
 PRICE = {"input": 3.0, "output": 15.0, "cache_read": 0.3, "cache_write": 3.75}
@@ -159,6 +170,10 @@ def test_one_policy_alone_is_told_so(threads):
         ({"policies": ["never"], "faults": -1.0}, BadDefinition),
         ({"policies": ["never"], "target": "moon"}, UnknownName),
         ({"policies": ["never"], "no_such_field": 1}, UnknownName),
+        ({"policies": ["never"], "model": "no-such-model"}, UnknownName),
+        ({"policies": ["never"], "faults": "weibull"}, BadDefinition),
+        ({"policies": ["never"], "seeds": "3"}, BadDefinition),
+        ({"policies": ["never"], "seeds": [1.5]}, BadDefinition),
         ({"policies": ["never"], "mode": "what-if"}, UserError),
         ({"policies": ["never"], "budget": {"prices": {"m": {"inptu": 3.0}}}}, BadDefinition),
     ],
@@ -166,6 +181,11 @@ def test_one_policy_alone_is_told_so(threads):
 def test_what_can_not_be_run_is_refused_before_anything_runs(given, error):
     with pytest.raises(error):
         al.compare("sales_report", progress=False, **given)
+
+
+def test_what_is_no_task_is_refused_in_words():
+    with pytest.raises(BadDefinition, match="not 5"):
+        al.compare(5, progress=False)
 
 
 def test_several_numbers_are_several_policies():

@@ -51,6 +51,19 @@ def test_what_can_not_be_read_is_told(given):
         failure_process(*given)
 
 
+def test_a_number_that_is_missing_is_named():
+    with pytest.raises(BadDefinition, match="weibull needs a value for mtbf"):
+        failure_process(None, "weibull:0.7")
+    with pytest.raises(BadDefinition, match="crash times"):
+        Times(("soon",))
+
+
+def test_the_command_line_refuses_a_parameter_that_the_task_does_not_have(tmp_path, capsys):
+    lab = tmp_path / "lab"
+    assert main(["compare", "sales_report", "--seeds", "1", "--param", "receiver=x", "--lab", str(lab)]) == 2
+    assert "receiver_url" in capsys.readouterr().err
+
+
 def test_a_misspelt_process_gets_the_nearest():
     with pytest.raises(UnknownName, match="weibull"):
         failure_process(None, "weibul")

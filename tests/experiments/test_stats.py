@@ -94,7 +94,9 @@ def test_unfinished_runs_are_never_a_gain():
     found = recommend(some, "default")
     assert found.best == "default" and "unfinished" in found.text
     some["default"][3] = math.inf
-    assert recommend(some, "default").best == "other" and "itself left 1 runs" in recommend(some, "default").text
+    assert (
+        recommend(some, "default").best == "other" and "itself left 1 run unfinished" in recommend(some, "default").text
+    )
     some["stuck"] = dict.fromkeys(range(40), math.inf)
     assert "Not considered, for unfinished runs: stuck" in recommend(some, "default").text
 

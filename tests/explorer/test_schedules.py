@@ -9,9 +9,10 @@ import pytest
 
 from agentlab.cli import main
 from agentlab.errors import BadDefinition, UnknownName
-from agentlab.explorer import parse_schedule, read_schedule
+from agentlab.explorer import explore, parse_schedule, read_schedule
 from agentlab.explorer.schedule import Violation, crash_options, real_faults, shrink
 from agentlab.faults import parse_faults
+from agentlab.notebook.explorations import ExploreView
 
 WORDS = ("sandbox@sandbox.execute#2:after", "harness@effect.reply", "both@log.commit#7", "zombie@log.link")
 
@@ -21,7 +22,13 @@ def test_words_come_back_as_they_were():
 
 
 @pytest.mark.parametrize(
-    "words, error", [("harness", BadDefinition), ("cat@wake", UnknownName), ("both@sofa", UnknownName)]
+    "words, error",
+    [
+        ("harness", BadDefinition),
+        ("harness@wake#0", BadDefinition),
+        ("cat@wake", UnknownName),
+        ("both@sofa", UnknownName),
+    ],
 )
 def test_words_that_mean_nothing_are_refused(words, error):
     with pytest.raises(error):
@@ -141,6 +148,19 @@ def test_a_kept_schedule_is_of_one_task_and_what_never_struck_is_told(tmp_path, 
     assert "was kept of" in capsys.readouterr().err
     assert main(["explore", broken, "--schedule", "harness@wake#99"]) == 0
     assert "harness@wake#99 never struck" in capsys.readouterr().out
+
+
+def test_an_exploration_without_time_shows_nothing_and_says_so(capsys, monkeypatch):
+    monkeypatch.setenv("AGENTLAB_DISPLAY", "plain")
+    assert main(["explore", "agentlab.examples.sound_delivery", "--time-limit", "0"]) == 0
+    assert "no death was judged, which is no evidence" in capsys.readouterr().out
+    told = ExploreView(explore("sales_report", time_limit_s=0)).text()
+    assert "no evidence" in told and "every promise kept" not in told
+
+
+def test_a_model_that_nobody_can_ask_is_refused_before_anything_runs():
+    with pytest.raises(UnknownName, match="model"):
+        explore("sales_report", model="no-such-model", time_limit_s=0)
 
 
 def test_a_module_of_ones_own_is_found_from_where_one_stands(tmp_path, monkeypatch, capsys):
