@@ -9,12 +9,15 @@ def seconds(text: str) -> float:
     """A time as ``60s``, ``60`` or ``2m``, in seconds.
 
     Raises:
-        ValueError: something else.
+        argparse.ArgumentTypeError: something else.
     """
     factor = {"s": 1.0, "m": 60.0}.get(text[-1:], 0.0)
-    found = float(text[:-1]) * factor if factor else float(text)
+    try:
+        found = float(text[:-1]) * factor if factor else float(text)
+    except ValueError:
+        found = float("nan")
     if not found >= 0:
-        raise ValueError(f"{text!r} is no time")
+        raise argparse.ArgumentTypeError(f"{text!r} is no time: write 60, 60s or 2m")
     return found
 
 

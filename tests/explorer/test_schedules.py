@@ -158,6 +158,12 @@ def test_an_exploration_without_time_shows_nothing_and_says_so(capsys, monkeypat
     assert "no evidence" in told and "every promise kept" not in told
 
 
+def test_what_is_no_time_is_told_how_to_be_written(capsys):
+    with pytest.raises(SystemExit):
+        main(["explore", "sales_report", "--budget", "soon"])
+    assert "'soon' is no time: write 60, 60s or 2m" in capsys.readouterr().err
+
+
 def test_a_model_that_nobody_can_ask_is_refused_before_anything_runs():
     with pytest.raises(UnknownName, match="model"):
         explore("sales_report", model="no-such-model", time_limit_s=0)
