@@ -11,7 +11,7 @@ from typing import Any, Literal, TypedDict, Unpack, overload
 from agentlab.definition import STEP_KINDS, Definition, Effect, Limits, PolicySpec
 from agentlab.errors import BadDefinition, UnknownName
 from agentlab.ports import Durability, Resources
-from agentlab.tasknames import BUILTIN, register_task, task, task_names
+from agentlab.tasknames import BUILTIN, names_module, register_task, task, task_names
 
 __all__ = [
     "BUILTIN",
@@ -21,6 +21,7 @@ __all__ = [
     "Tool",
     "ToolOptions",
     "Validator",
+    "names_module",
     "register_task",
     "step",
     "task",

@@ -1,8 +1,10 @@
-"""Tasks by name: registered in this process, built in, or of installed packages (entry points ``agentlab.tasks``)."""
+"""Tasks by name: registered in this process, built in, of installed packages (entry points ``agentlab.tasks``), or of a module
+that is named itself (``package.module`` or ``module:NAME``)."""
 
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from agentlab.errors import BadDefinition, UnknownName
@@ -35,11 +37,19 @@ def task_names() -> list[str]:
     return sorted({*_registered, *_places()})
 
 
+def names_module(name: str) -> bool:
+    """Whether a task's name says in which module it is, as ``package.module`` or ``module:NAME``."""
+    return "." in name or ":" in name
+
+
 def task(name: str) -> Task:
     """The task of that name; its module is imported now.
 
+    One that nobody registered is looked for where its name says: ``package.module`` holds it as ``TASK``, ``module:NAME``
+    as ``NAME``.
+
     Raises:
-        UnknownName: there is none (near matches in the message).
+        UnknownName: there is no such task, module or name (near matches in the message).
         BadDefinition: its module can not be imported, or there is no task in it.
     """
     from agentlab.authoring import Task
@@ -47,6 +57,8 @@ def task(name: str) -> Task:
     if name in _registered:
         return _registered[name]
     place = BUILTIN.get(name) or _places().get(name)
+    if place is None and names_module(name):
+        return _in_module(name)
     if place is None:
         raise UnknownName("task", name, task_names())
     module, _, attribute = place.partition(":")
@@ -58,4 +70,29 @@ def task(name: str) -> Task:
         raise BadDefinition(
             f"task {name!r} is to be found at {place}, but there is a {type(found).__name__}, not a Task"
         )
+    return found
+
+
+def _in_module(name: str) -> Task:
+    from agentlab.authoring import Task
+
+    module_name, _, attribute = name.partition(":")
+    attribute = attribute or "TASK"
+    if not all(part.isidentifier() for part in module_name.split(".")):
+        raise UnknownName("task", name, task_names())
+    try:
+        module = import_module(module_name)
+    except ModuleNotFoundError as error:
+        if not f"{module_name}.".startswith(f"{error.name}."):
+            raise BadDefinition(f"module {module_name} can not be imported: {error}") from error
+        here = (path.stem for path in Path.cwd().glob("*.py"))
+        raise UnknownName("module", module_name, [*here, "agentlab.examples"]) from None
+    except Exception as error:  # whatever the module does while it is imported
+        raise BadDefinition(f"module {module_name} can not be imported: {type(error).__name__}: {error}") from error
+    found = getattr(module, attribute, None)
+    if found is None:
+        tasks = [known for known, value in vars(module).items() if isinstance(value, Task)]
+        raise UnknownName(f"task in {module_name}", attribute, tasks)
+    if not isinstance(found, Task):
+        raise BadDefinition(f"{module_name}:{attribute} is of type {type(found).__name__}, not a Task")
     return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 
 from agentlab.errors import AgentlabError
@@ -16,6 +17,7 @@ def main(argv: list[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):  # marks that a terminal's encoding lacks must not end a run
             stream.reconfigure(errors="replace")
     options = build_parser().parse_args(argv)
+    _find_modules_here(str(getattr(options, "task", "")))
     try:
         code: int = options.action(options)
         return code
@@ -35,3 +37,15 @@ def main(argv: list[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+
+
+def _find_modules_here(task: str) -> None:
+    """The module that a task's name may say is found from where one stands, as with ``python -m``; installed ones first."""
+    if ":" not in task and "." not in task:
+        return
+    try:
+        here = os.getcwd()
+    except OSError:  # a folder that was deleted holds no module either
+        return
+    if here not in sys.path:
+        sys.path.append(here)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import sys
 from pathlib import Path
 from typing import Any
 
 from agentlab.counting import counted
-from agentlab.errors import BadDefinition
 
 
 def _lab(options: argparse.Namespace) -> Any:
@@ -40,29 +37,21 @@ def demo(options: argparse.Namespace) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """``agentlab run TASK``"""
+    from agentlab import authoring
+    from agentlab.lab.parameters import assigned, parameters
+
     overrides: dict[str, Any] = {}
     for name in ("policy", "scheme", "strategy"):
         if getattr(options, name):
             overrides[name] = getattr(options, name)
+    task = authoring.task(options.task)
     if options.limit:
-        from agentlab.budget.words import amounts
-
-        overrides["limits"] = amounts(options.limit)
-    params = {}
-    for item in options.param:
-        name, equals, value = item.partition("=")
-        if not equals:
-            raise BadDefinition(f"--param {item!r}: write NAME=VALUE")
-        params[name] = value
-    if params:
-        from agentlab.authoring import task
-        from agentlab.lab.parameters import check_parameters
-
-        check_parameters(task(options.task), params)
-        overrides["params"] = params
+        overrides["limits"] = assigned(options.limit, "--limit")
+    if options.param:
+        overrides["params"] = parameters(task, options.param)
     with _lab(options) as lab:
         session = lab.create(
-            options.task,
+            task,
             session_id=options.session,
             model=options.model,
             crash=options.crash,
@@ -216,20 +205,16 @@ def explore(options: argparse.Namespace) -> int:
     """``agentlab explore TASK``"""
     from agentlab.explorer.command import run_explore, show
 
-    if (":" in options.task or "." in options.task) and os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # a module of one's own is found from where one stands, as with python -m
     if not options.real:
         return run_explore(options)
-    from agentlab.explorer.api import task_named
+    from agentlab.authoring import task
     from agentlab.lab.exploring import explore_real
 
     report = explore_real(
-        task_named(options.task), seed=options.seed, count=options.count, pairs=options.pairs, budget_s=options.budget
+        task(options.task), seed=options.seed, count=options.count, pairs=options.pairs, budget_s=options.budget
     )
     show(options, report.to_json(), report.lines)
     return 0 if report.clean else 1
-
-    return run_explore(options)
 
 
 def compare(options: argparse.Namespace) -> int:

@@ -76,7 +76,7 @@ def _running(verb: Callable[..., Any]) -> None:
     demo = verb("demo", actions.demo, "run one real task undisturbed and under kills, and judge it", lab=False)
     demo.add_argument("--folder", help="where the demo's lab goes (default: a new temporary folder)")
     run = verb("run", actions.run, "run a task until it pauses or ends")
-    run.add_argument("task", help="the name of a task")
+    run.add_argument("task", help="the name of a task, or package.module[:NAME]")
     run.add_argument("--session", help="the id of the new session")
     run.add_argument("--model", help="another model than the task's")
     run.add_argument(

@@ -14,7 +14,7 @@ from agentlab.comparing.options import failure_process, policies
 from agentlab.comparing.running import default_executor
 from agentlab.errors import BadDefinition
 from agentlab.lab import Lab
-from agentlab.lab.parameters import check_parameters
+from agentlab.lab.parameters import parameters
 
 
 def compare_as_asked(
@@ -47,16 +47,11 @@ def compare_as_asked(
 
 def run_compare(options: argparse.Namespace) -> int:
     """``agentlab compare TASK``: 0 when every run was carried out, 1 when one could not be."""
-    params = {}
-    for item in options.param:
-        name, equals, value = item.partition("=")
-        if not equals:
-            raise BadDefinition(f"--param {item!r}: write NAME=VALUE")
-        params[name] = value
-    if params and options.mode != "what-if":
-        check_parameters(task(options.task), params)
     with Lab(options.lab) as lab:
-        found = compare_as_asked(options, options.task, lab, options.model, params)
+        what_if = options.mode == "what-if" and options.task in lab.store.sessions()
+        subject = options.task if what_if else task(options.task)
+        params = parameters(subject, options.param) if options.param and not what_if else None
+        found = compare_as_asked(options, subject, lab, options.model, params)
     if options.json:
         print(json.dumps(found.to_json(), ensure_ascii=False))
     else:

@@ -19,7 +19,7 @@ MODES = ("simulated", "real", "what-if")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of the verb."""
     add = parser.add_argument
-    add("task", help="a task; for what-if a recorded session")
+    add("task", help="a task, or package.module[:NAME]; for what-if a recorded session")
     add(
         "--policy", action="append", default=[], metavar="WHEN",
         help="a checkpoint policy: every=1,5,20 (three of them), seconds=30, milestones, daly, never …",

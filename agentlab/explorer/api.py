@@ -7,12 +7,11 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from agentlab import authoring
-from agentlab.errors import BadDefinition, UnknownName
+from agentlab.errors import BadDefinition
 from agentlab.events import Head
 from agentlab.explorer.driving import drive
 from agentlab.explorer.exploring import ENOUGH, ZOMBIES, Explorer, late, play, stage
@@ -28,32 +27,10 @@ DURABILITIES: tuple[Durability, ...] = ("disk", "group", "process")
 
 def subject_of(task: Any, model: Any = None, **overrides: Any) -> Subject:
     """A task, or the name of one, ready for exploration."""
-    named = task_named(task) if isinstance(task, str) else task
+    named = authoring.task(task) if isinstance(task, str) else task
     if not isinstance(named, authoring.Task):
         raise BadDefinition(f"a task is explored, or the name of one, not {named!r}")
     return Subject(named, model, **overrides)
-
-
-def task_named(name: str) -> Any:
-    """A task by its name, or by the module that holds it as ``TASK`` (``package.module`` or ``package.module:NAME``).
-
-    Raises:
-        UnknownName: there is no such task, module or name.
-    """
-    module_name, _, attribute = name.partition(":")
-    if "." not in module_name and not attribute:
-        return authoring.task(name)
-    try:
-        module = import_module(module_name)
-    except ModuleNotFoundError as error:
-        if not f"{module_name}.".startswith(f"{error.name}."):
-            raise BadDefinition(f"module {module_name} can not be imported: {error}") from error
-        here = (path.stem for path in Path.cwd().glob("*.py"))
-        raise UnknownName("module", module_name, [*here, "agentlab.examples"]) from None
-    found = getattr(module, attribute or "TASK", None)
-    if found is None:
-        raise UnknownName(f"task in {module_name}", attribute or "TASK", dir(module))
-    return found
 
 
 def explore(

@@ -1,18 +1,47 @@
-"""Which parameters a task has: those it declares, and those that the code of its tools, validator and model names.
+"""Parameters as a line gives them, and which a task has: those it declares, and those that the code of its tools, validator
+and model names.
 
 A parameter that is written on a line and that nothing would ever read is a slip, not a choice.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from types import CodeType, FunctionType
 from typing import Any
 
 from agentlab.authoring import Task
-from agentlab.errors import UnknownName, UserError
+from agentlab.errors import BadDefinition, UnknownName, UserError
 
 _ASKS = "task_params"
+_ASSIGNED = re.compile(r"([A-Za-z_][\w.:-]*)=(.*)", re.DOTALL)
+
+
+def assigned(items: Iterable[str], option: str) -> Mapping[str, Any]:
+    """``NAME=VALUE`` items as a mapping; a value that reads as JSON is taken as such."""
+    found = {}
+    for item in items:
+        match = _ASSIGNED.fullmatch(item)
+        if match is None:
+            raise BadDefinition(f"{option} {item!r}: write NAME=VALUE")
+        try:
+            found[match[1]] = json.loads(match[2])
+        except ValueError:
+            found[match[1]] = match[2]
+    return found
+
+
+def parameters(task: Task, items: Iterable[str]) -> Mapping[str, Any]:
+    """The parameters of a task with those that are given in a line.
+
+    Raises:
+        UserError: one that the task does not have (near matches in the message).
+    """
+    given = assigned(items, "--param")
+    check_parameters(task, given)
+    return {**task.params, **given}
 
 
 def parameters_of(task: Task) -> list[str]:

@@ -84,16 +84,17 @@ def tasks_in(namespace: Mapping[str, Any]) -> dict[str, Task]:
 
 
 def task_named(name: str, namespace: Mapping[str, Any]) -> Task:
-    """The task of that name: of a cell, registered, or built in.
+    """The task of that name: of a cell, registered, built in, or of a module that it names.
 
     Raises:
-        UnknownName: there is none (near matches among all three).
+        UnknownName: there is none (near matches among all of them).
+        BadDefinition: its module can not be imported.
     """
     mine = tasks_in(namespace)
     if name in mine:
         return mine[name]
     known = {*mine, *authoring.task_names()}
-    if name not in known:
+    if name not in known and not authoring.names_module(name):
         raise UnknownName("task", name, known)
     return authoring.task(name)
 

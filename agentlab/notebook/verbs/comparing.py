@@ -9,11 +9,11 @@ from typing import Any
 from agentlab.comparing import options as o
 from agentlab.comparing.compared import Compared
 from agentlab.comparing.progress import Progress, Watch, use
+from agentlab.lab.parameters import parameters
 from agentlab.notebook import completion
 from agentlab.notebook.display import mode
 from agentlab.notebook.place import current, model_named, task_named
 from agentlab.notebook.registry import Request, verb
-from agentlab.notebook.verbs.running import parameters
 from agentlab.policies import TRIGGERS
 
 

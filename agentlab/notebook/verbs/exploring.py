@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-from agentlab.authoring import Task
-from agentlab.errors import UnknownName
-from agentlab.explorer.api import durability_dial, task_named
+from agentlab.explorer.api import durability_dial
 from agentlab.explorer.command import explored, retold
 from agentlab.explorer.options import add_arguments
-from agentlab.notebook import place
 from agentlab.notebook.explorations import DialView, ExploreView, KeptView, RealView
+from agentlab.notebook.place import task_named
 from agentlab.notebook.registry import Request, verb
 
 
@@ -24,7 +21,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 def explore(request: Request) -> ExploreView | RealView | DialView | KeptView:
     """Explore a task of a cell, a registered one, or one of a module."""
     o = request.options
-    task = _task(request)
+    task = task_named(o.task, request.namespace)
     found = retold(o, task)
     if found is not None:
         return KeptView(str(task.name), found)
@@ -35,14 +32,3 @@ def explore(request: Request) -> ExploreView | RealView | DialView | KeptView:
 
         return RealView(explore_real(task, seed=o.seed, count=o.count, pairs=o.pairs, budget_s=o.budget))
     return ExploreView(explored(o, task))
-
-
-def _task(request: Request) -> Any:
-    name = request.options.task
-    try:
-        found: Task = place.task_named(name, request.namespace)
-        return found
-    except UnknownName:
-        if "." not in name and ":" not in name:
-            raise
-        return task_named(name)

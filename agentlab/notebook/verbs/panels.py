@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from agentlab.lab.parameters import parameters
 from agentlab.notebook.panel import panel as open_panel
 from agentlab.notebook.place import task_named
 from agentlab.notebook.registry import Request, verb
-from agentlab.notebook.verbs.running import parameters
 
 if TYPE_CHECKING:
     from agentlab.notebook.panel.board import Panel

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import re
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from agentlab.authoring import Task, task_names
-from agentlab.errors import BadDefinition, UserError
+from agentlab.errors import UserError
 from agentlab.lab import Session
-from agentlab.lab.parameters import check_parameters
+from agentlab.lab.parameters import assigned, parameters
 from agentlab.notebook.live import follow
 from agentlab.notebook.place import model_named, task_named, tasks_in, tools_named
 from agentlab.notebook.registry import Request, verb
 from agentlab.notebook.results import RunResult, next_commands
 from agentlab.notebook.views import Said, StatusView
 
-_ASSIGNED = re.compile(r"([A-Za-z_][\w.:-]*)=(.*)", re.DOTALL)
 _BEGINS_S = 10.0
 """How long a start in the background is watched, so that what follows in the cell finds it running."""
 
@@ -130,31 +126,6 @@ def _task(request: Request) -> Task:
         return Task(name="goal", goal=goal, tools=tuple(tools))
     task = task_named(o.task, request.namespace)
     return replace(task, goal=goal or task.goal, tools=(*task.tools, *tools))
-
-
-def assigned(items: list[str], option: str) -> Mapping[str, Any]:
-    """``NAME=VALUE`` items as a mapping; a value that reads as JSON is taken as such."""
-    found = {}
-    for item in items:
-        match = _ASSIGNED.fullmatch(item)
-        if match is None:
-            raise BadDefinition(f"{option} {item!r}: write NAME=VALUE")
-        try:
-            found[match[1]] = json.loads(match[2])
-        except ValueError:
-            found[match[1]] = match[2]
-    return found
-
-
-def parameters(task: Task, items: list[str]) -> Mapping[str, Any]:
-    """The parameters of a task with those that are given in a line.
-
-    Raises:
-        UserError: one that the task does not have (near matches in the message).
-    """
-    given = assigned(items, "--param")
-    check_parameters(task, given)
-    return {**task.params, **given}
 
 
 def seconds(text: str) -> float:

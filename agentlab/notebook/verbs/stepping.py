@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 
 from agentlab.errors import UserError
+from agentlab.lab.parameters import parameters
 from agentlab.notebook.registry import Request, verb
 from agentlab.notebook.results import PlanView, StepResult, next_commands
-from agentlab.notebook.verbs.running import finish, parameters, seconds
+from agentlab.notebook.verbs.running import finish, seconds
 from agentlab.notebook.views import Said
 
 
