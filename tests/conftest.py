@@ -1,4 +1,4 @@
-"""The package is compiled once, long files come first, and what tests have counted stands on the terminal at the end."""
+"""The package is compiled once, long files come first, examples are drawn alike, and what was counted stands at the end."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import agentlab
+
+settings.register_profile("steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("steady")
+"""The same examples everywhere and every time, and none fails because the machine was slow."""
 
 LONG = (
     "e2e/test_real_kills.py", "notebook/test_browser.py", "explorer/test_real.py", "explorer/test_explorer.py",

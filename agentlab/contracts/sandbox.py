@@ -15,7 +15,7 @@ from agentlab.errors import SandboxError, SandboxGone
 from agentlab.ports import Blobs, Execution, Resources, Sandbox, Sandboxes
 
 Argv = Callable[..., Sequence[str]]
-LIMITS = Resources(timeout_s=30.0)
+LIMITS = Resources(timeout_s=120.0)
 
 
 class SandboxContract:

@@ -111,7 +111,7 @@ def ref(function: str) -> dict[str, Any]:
     return {"kind": "dotted", "name": f"agentlab.contracts.toolhost:{function}", "digest": "", "sys_path": [root]}
 
 
-def ask(host: ToolHost, function: str, call_id: str = "c1.1", timeout_s: float = 30.0, **rest: Any) -> ToolOutcome:
+def ask(host: ToolHost, function: str, call_id: str = "c1.1", timeout_s: float = 120.0, **rest: Any) -> ToolOutcome:
     """Call a function of this module with ``arguments``, ``key`` and ``params`` from ``rest``."""
     arguments = rest.pop("arguments", {})
     return host.call(ToolInvocation(call_id, ref(function), arguments, timeout_s=timeout_s, **rest))

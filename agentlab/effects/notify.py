@@ -17,7 +17,7 @@ from agentlab.calling import task_params
 from agentlab.effects import outbox
 from agentlab.effects.outside import OutsideError, completed, key_or_current, not_done, unknown
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = 30.0
 LARGEST_REPLY = 1 << 20
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _PLAIN = "".join(c for c in string.printable if c.isprintable() and c not in "% ")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 NAME = "outbox.jsonl"
 SCHEME = "file:"
-HELD_S = 5.0
+HELD_S = 30.0
 """How long another session may hold the file."""
 _NOTIFIES = "agentlab.effects.notify"
 

@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 
 from agentlab.errors import AgentlabError
 
-START_S = 15.0
+START_S = 60.0
+"""Seconds that it may take to serve (a loaded machine, a slow disk)."""
 _WATCH_S = 0.5
 Self = TypeVar("Self", bound="OwnedProcess")
 

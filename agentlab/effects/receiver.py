@@ -114,6 +114,7 @@ class Server(ThreadingHTTPServer):
     """The HTTP server around one ledger."""
 
     daemon_threads = True
+    request_queue_size = 64  # of those who come at once none waits for a second try of its system
 
     def __init__(self, ledger: Ledger, port: int) -> None:
         super().__init__(("127.0.0.1", port), Handler)

@@ -12,7 +12,7 @@ from typing import Any
 from agentlab.effects.outside import Effect, OutsideError, completed, key_or_current, not_done, unknown
 
 TABLE = "agentlab_effects"
-TIMEOUT_S = 10.0
+TIMEOUT_S = 30.0
 
 
 def run_once(

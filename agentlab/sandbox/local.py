@@ -21,7 +21,7 @@ from agentlab.sandbox.killing import SOCKET_NAME, SOCKET_PREFIX, kill_sandbox, r
 from agentlab.sandbox.running import INHERITED
 
 _SERVER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "server.py")
-_START_S = 15.0
+_START_S = 60.0  # a loaded machine, a slow disk; one that is dead is noticed at once
 _HEAVY_S = 1800.0  # packing or unpacking a workspace: the sandbox says nothing until it is done
 
 

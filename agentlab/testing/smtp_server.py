@@ -178,7 +178,7 @@ class SmtpServerProcess(OwnedProcess):
 
     def misbehave(self, *misdeeds: Any) -> None:
         """Queue misdeeds, one per mail, in place of earlier ones. Raises AgentlabError for one that it does not know."""
-        with smtplib.SMTP(self.host, self.port, timeout=10) as client:
+        with smtplib.SMTP(self.host, self.port, timeout=60) as client:
             code, said = client.docmd("XNEXT", json.dumps(list(misdeeds)))
         if code != 250:
             raise AgentlabError(f"the mail server said {code} {said.decode('utf-8', 'replace')}")

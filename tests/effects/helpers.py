@@ -50,7 +50,7 @@ def killed_child(script: str, *arguments: str) -> None:
         [sys.executable, "-c", script, *arguments],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )

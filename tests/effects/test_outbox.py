@@ -14,7 +14,7 @@ from agentlab.effects.receiver import read_ledger
 
 
 def test_the_demo_task_runs_to_its_end_without_a_receiver_and_through_a_lost_reply(tmp_path):
-    session = al.Lab(tmp_path / "lab").run("sales_report", crash=["harness@effect.reply"], timeout_s=60)
+    session = al.Lab(tmp_path / "lab").run("sales_report", crash=["harness@effect.reply"], timeout_s=240)
     assert session.status().status == "completed", str(session.locate())
     sent = read_ledger(tmp_path / "lab" / outbox.NAME)
     assert [record["key"].split("#")[0] for record in sent] == [session.id]

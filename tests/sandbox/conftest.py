@@ -15,7 +15,7 @@ from agentlab.log.blobs import BlobFolder
 from agentlab.ports import Resources
 from agentlab.sandbox import DirectSpawner, LocalSandbox, LocalSandboxes, processes, reap
 
-LIMITS = Resources(timeout_s=30.0)
+LIMITS = Resources(timeout_s=120.0)
 
 
 def until(what: Callable[[], object], limit_s: float = 60.0) -> None:
@@ -49,22 +49,23 @@ def of_lab(lab: Path) -> list[str]:
     return found
 
 
-def zombie_children() -> list[int]:
-    """Children of this process that are dead and not reaped."""
+def children(states: bytes) -> set[int]:
+    """Children of this process in one of ``states`` (``Z``: dead and not reaped)."""
     if not sys.platform.startswith("linux"):
-        return []
+        return set()
     rows = ((name, processes._stat(int(name))) for name in os.listdir("/proc") if name.isdigit())
     me = str(os.getpid()).encode()
-    return [int(name) for name, fields in rows if fields and fields[1] == me and fields[0] == b"Z"]
+    return {int(name) for name, fields in rows if fields and fields[1] == me and fields[0] in states}
 
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[Path]:
-    """A lab's folder; afterwards no process of it may be alive and no child of ours a zombie."""
+    """A lab's folder; afterwards no process of it may be alive, and no child that this test started a zombie."""
     path = tmp_path / "lab"
     (path / "blobs").mkdir(parents=True)
+    before = children(b"RSDTZ")
     yield path
-    until(lambda: not of_lab(path) and not zombie_children())
+    until(lambda: not of_lab(path) and not children(b"Z") - before)
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from agentlab import process
 from agentlab.clock import SystemClock
 from agentlab.crashpoints import CrashPoint, When, arm
 from agentlab.errors import SandboxError, SandboxGone
-from agentlab.ports import Execution
+from agentlab.ports import Execution, Resources
 from agentlab.sandbox import (
     DirectSpawner,
     LocalSandbox,
@@ -31,7 +30,7 @@ from agentlab.sandbox import (
     stop_sandbox,
 )
 
-from .conftest import LIMITS, of_lab, python, until, zombie_children
+from .conftest import LIMITS, of_lab, python, until
 
 ROOT = Path(__file__).parents[2]
 SLOW = ["/bin/sh", "-c", 'echo ran >> ran.txt; while [ ! -e "$0" ]; do sleep 0.02; done; echo done']
@@ -83,6 +82,9 @@ def test_a_command_survives_its_harness(
     later.destroy()
 
 
+PATIENCE_S = 60.0
+
+
 def run_aside(call: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
     """Call in a thread; its result or error ends up in the list."""
     outcome: list[Any] = []
@@ -98,14 +100,16 @@ def run_aside(call: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
     return thread, outcome
 
 
-def test_a_kill_is_felt_at_once_and_takes_everything(sandbox: LocalSandbox, lab: Path) -> None:
+def test_a_kill_is_felt_at_once_and_takes_everything(lab: Path, spawner: DirectSpawner) -> None:
+    """Whoever waits for a result learns of it by the death alone: no limit of time comes into it for an hour."""
+    local = LocalSandboxes(lab, lab / "blobs", spawner, SystemClock(), answer_within_s=3600.0)
+    sandbox = local.provision("s", 1, Resources(timeout_s=3600.0))
+    sandbox.confirm()
     marker = home(lab, sandbox) / "workspace" / "ran.txt"
     thread, outcome = run_aside(lambda: sandbox.execute("e1", Execution([*SLOW, "/nowhere"])))
     until(marker.exists)
-    began = time.monotonic()
     assert kill_sandbox(sandbox.record)
-    thread.join(10)
-    assert time.monotonic() - began < 3
+    thread.join(PATIENCE_S)
     assert isinstance(outcome[0], SandboxGone)
     assert not home(lab, sandbox).exists()
     assert of_lab(lab) == []
@@ -155,7 +159,7 @@ def test_a_raw_sigkill_leaves_strays_that_reap_finds(local: LocalSandboxes, sand
     thread, outcome = run_aside(lambda: sandbox.execute("e1", Execution(python(code))))
     until((home(lab, sandbox) / "workspace" / "up").exists)
     os.kill(sandbox.record["pid"], signal.SIGKILL)
-    thread.join(10)
+    thread.join(PATIENCE_S)
     assert isinstance(outcome[0], SandboxGone)
     local.provision("s", 2, LIMITS).destroy()
     until(lambda: of_lab(lab) == [])
@@ -163,10 +167,10 @@ def test_a_raw_sigkill_leaves_strays_that_reap_finds(local: LocalSandboxes, sand
 
 
 def test_a_stopped_sandbox_is_killed_by_who_waits(lab: Path, spawner: DirectSpawner) -> None:
-    local = LocalSandboxes(lab, lab / "blobs", spawner, SystemClock(), answer_within_s=1.5)
-    sandbox = local.provision("s", 1, LIMITS)
+    sandbox = LocalSandboxes(lab, lab / "blobs", spawner, SystemClock()).provision("s", 1, LIMITS)
     sandbox.confirm()
     assert stop_sandbox(sandbox.record)
+    sandbox._answer_within_s = 0.5  # impatient only now: before, a slow machine would have been taken for a stop
     with pytest.raises(SandboxGone, match="did not answer"):
         sandbox.finished()
     assert process.liveness(sandbox.record) == "dead"
@@ -174,14 +178,14 @@ def test_a_stopped_sandbox_is_killed_by_who_waits(lab: Path, spawner: DirectSpaw
 
 
 def test_a_long_command_is_no_silence_and_a_short_stop_no_death(lab: Path, spawner: DirectSpawner) -> None:
-    local = LocalSandboxes(lab, lab / "blobs", spawner, SystemClock(), answer_within_s=2.5)
+    local = LocalSandboxes(lab, lab / "blobs", spawner, SystemClock(), answer_within_s=8.0)
     sandbox = local.provision("s", 1, LIMITS)
     sandbox.confirm()
-    thread, outcome = run_aside(lambda: sandbox.execute("e1", Execution(["/bin/sh", "-c", "sleep 3.5; echo woke"])))
+    thread, outcome = run_aside(lambda: sandbox.execute("e1", Execution(["/bin/sh", "-c", "sleep 9; echo woke"])))
     until((home(lab, sandbox) / "scratch").iterdir)
     assert stop_sandbox(sandbox.record)
     assert continue_sandbox(sandbox.record)
-    thread.join(20)
+    thread.join(PATIENCE_S)
     assert outcome[0].stdout == "woke\n"
     sandbox.destroy()
 
@@ -191,7 +195,7 @@ def test_a_zombie_that_waits_is_told(local: LocalSandboxes, sandbox: LocalSandbo
     thread, outcome = run_aside(lambda: sandbox.execute("e1", Execution([*SLOW, str(go)])))
     until((home(lab, sandbox) / "workspace" / "ran.txt").exists)
     later = local.attach(sandbox.record, 2, LIMITS)
-    thread.join(5)
+    thread.join(PATIENCE_S)
     assert isinstance(outcome[0], SandboxError) and not isinstance(outcome[0], SandboxGone)
     with pytest.raises(SandboxError, match="running"):
         later.execute("e2", Execution(["/bin/echo"]))
@@ -208,24 +212,24 @@ def test_restore_kills_what_runs(local: LocalSandboxes, sandbox: LocalSandbox, l
     until((home(lab, sandbox) / "workspace" / "ran.txt").exists)
     later = local.attach(sandbox.record, 1, LIMITS)
     later.restore(digest)
-    thread.join(5)
+    thread.join(PATIENCE_S)
     assert outcome[0].status == "killed"
     assert later.snapshot().digest == digest
     later.destroy()
 
 
 def test_nobody_confirms(lab: Path, spawner: DirectSpawner) -> None:
-    local = LocalSandboxes(lab, lab / "blobs", spawner, SystemClock(), confirm_within_s=0.3)
+    local = LocalSandboxes(lab, lab / "blobs", spawner, SystemClock(), confirm_within_s=4.0)
+    used = local.provision("s", 1, LIMITS)
+    used.execute("e1", Execution(["/bin/echo"]))
     forgotten = local.provision("s", 1, LIMITS)
     until(lambda: process.liveness(forgotten.record) == "dead")
     assert not os.path.exists(forgotten.record["address"])
     with pytest.raises(SandboxGone):
         forgotten.confirm()
-    used, attached = local.provision("s", 1, LIMITS), local.provision("s", 1, LIMITS)
-    used.execute("e1", Execution(["/bin/sh", "-c", "sleep 0.5"]))
-    assert process.liveness(used.record) == "alive"
-    assert process.liveness(attached.record) == "dead"
-    assert not home(lab, forgotten).exists()
+    assert process.liveness(used.record) == "alive", "the older one: its time is over too, and it was used"
+    local.provision("s", 1, LIMITS).destroy()
+    assert not home(lab, forgotten).exists() and home(lab, used).exists()
     used.destroy()
 
 
@@ -235,7 +239,7 @@ def test_the_owner_dies(lab: Path, how: str) -> None:
     spawner = DirectSpawner()
     owner = subprocess.Popen(["/bin/sleep", "300"])
     watched = process.identify(owner.pid) if how == "pid" else None
-    local = LocalSandboxes(lab, lab / "blobs", spawner, SystemClock(), owner=watched, grace_s=0.3)
+    local = LocalSandboxes(lab, lab / "blobs", spawner, SystemClock(), owner=watched, grace_s=1.0)
     sandbox = local.provision("s", 1, LIMITS)
     sandbox.confirm()
     run_aside(lambda: sandbox.execute("e1", Execution(["/bin/sleep", "300"])))
@@ -258,7 +262,7 @@ def test_the_owner_dies(lab: Path, how: str) -> None:
 def test_an_owner_that_is_another_process_by_now(lab: Path, spawner: DirectSpawner) -> None:
     """A pid that was taken again is no owner: the start time tells, and the sandbox ends."""
     stale = {**process.identify(), "start_time": "1"}
-    local = LocalSandboxes(lab, lab / "blobs", spawner, SystemClock(), owner=stale, grace_s=0.1)
+    local = LocalSandboxes(lab, lab / "blobs", spawner, SystemClock(), owner=stale, grace_s=4.0)
     sandbox = local.provision("s", 1, LIMITS)
     until(lambda: process.liveness(sandbox.record) == "dead")
 
@@ -281,10 +285,9 @@ def test_a_provision_that_fails_leaves_nothing(
 ) -> None:
     local = LocalSandboxes(lab, lab / "blobs", spawner, SystemClock())
     monkeypatch.setattr("agentlab.sandbox.local._SERVER", "/no/such/server.py")
-    with pytest.raises(SandboxError, match="never got ready"):
+    with pytest.raises(SandboxError, match="never got ready|died at once"):
         local.provision("s", 1, LIMITS)
-    until(lambda: os.listdir(lab / "sandboxes") == [])
-    assert zombie_children() == []
+    assert os.listdir(lab / "sandboxes") == []  # that its process was reaped is seen at the end of every test
 
 
 def test_crash_points_are_reached_in_order(

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -32,8 +31,8 @@ def hang(pid_file: str, family: bool = False) -> None:
         pids.append(int(subprocess.run([sys.executable, "-I", "-S", "-c", code], stdout=subprocess.PIPE).stdout))
     part = Path(pid_file + ".part")
     part.write_text(" ".join(map(str, pids)))
-    part.rename(pid_file)
     print("hanging")
+    part.rename(pid_file)
     while True:
         time.sleep(600)
 
@@ -87,11 +86,6 @@ def read_input() -> str:
 
 def too_large() -> str:
     return "x" * (65 << 20)
-
-
-def leave_thread() -> str:
-    threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGKILL)).start()
-    return "armed"
 
 
 def write_and_list(name: str, text: str) -> list[str]:

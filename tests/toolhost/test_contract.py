@@ -56,7 +56,7 @@ def sandboxed_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToolHos
     (lab / "blobs").mkdir()
     spawner = DirectSpawner()
     sandboxes = LocalSandboxes(lab, lab / "blobs", spawner, SystemClock())
-    sandbox = sandboxes.provision("s", 1, Resources(timeout_s=30.0, output_bytes=32 << 20))
+    sandbox = sandboxes.provision("s", 1, Resources(timeout_s=120.0, output_bytes=32 << 20))
     sandbox.confirm()
     yield SandboxedHost(sandbox)
     sandbox.destroy()

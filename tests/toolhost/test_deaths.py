@@ -16,7 +16,7 @@ from agentlab.crashpoints import CrashPoint, When, arm
 from agentlab.errors import ToolHostError
 from agentlab.toolhost.client import ProcessToolHost
 
-from .conftest import HERE, Call, alive, misbehaving, until
+from .conftest import HERE, Call, From, alive, misbehaving, until
 
 LINUX = sys.platform.startswith("linux")
 FAMILY = LINUX  # elsewhere a grandchild with a session of its own escapes
@@ -27,11 +27,10 @@ def test_the_host_is_used_again(call: Call) -> None:
 
 
 @pytest.mark.parametrize("function", ["hang", "hang_deaf"])
-def test_a_hung_tool_is_killed_and_dead(call: Call, tmp_path: Path, function: str) -> None:
+def test_a_hung_tool_is_killed_and_dead(call: Call, tmp_path: Path, function: str, from_here_on: From) -> None:
     call("ok")
-    began = time.monotonic()
+    from_here_on(tmp_path / "pids")
     outcome = call(function, timeout_s=0.5, pid_file=str(tmp_path / "pids"))
-    assert time.monotonic() - began < 5
     pid = int((tmp_path / "pids").read_text())
     assert not alive(pid)  # at once: the death was awaited
     assert (outcome.ok, outcome.kind, outcome.sent, outcome.stdout) == (False, "timeout", True, "hanging\n")
@@ -39,8 +38,10 @@ def test_a_hung_tool_is_killed_and_dead(call: Call, tmp_path: Path, function: st
     assert call("ok").value == "ok" and call("pid").value != pid
 
 
-def test_a_timeout_takes_all_descendants(call: Call, tmp_path: Path) -> None:
-    assert call("hang", timeout_s=1.5, pid_file=str(tmp_path / "pids"), family=True).kind == "timeout"
+def test_a_timeout_takes_all_descendants(call: Call, tmp_path: Path, from_here_on: From) -> None:
+    call("ok")
+    from_here_on(tmp_path / "pids")
+    assert call("hang", timeout_s=0.1, pid_file=str(tmp_path / "pids"), family=True).kind == "timeout"
     pids = [int(p) for p in (tmp_path / "pids").read_text().split()]
     assert len(pids) == 3
     assert not any(alive(pid) for pid in (pids if FAMILY else pids[:2]))
@@ -61,10 +62,8 @@ def test_a_tool_that_exits(call: Call) -> None:
 
 
 def test_a_death_is_seen_though_a_child_holds_the_socket(call: Call) -> None:
-    began = time.monotonic()
-    outcome = call("leave_with_heirs")
+    outcome = call("leave_with_heirs")  # it is no timeout: the child would hold the socket for longer than that
     assert outcome.kind == "died" and outcome.message is not None and "SIGKILL" in outcome.message
-    assert time.monotonic() - began < 5
 
 
 def test_a_forked_child_that_returns_says_nothing(call: Call) -> None:
@@ -90,9 +89,9 @@ def test_a_value_that_is_too_large(call: Call) -> None:
 
 
 def test_a_death_between_two_calls(call: Call, host: ProcessToolHost) -> None:
-    assert call("leave_thread").value == "armed"
-    first = host.pid
-    assert first is not None
+    worker, first = call("pid").value, host.pid
+    assert first is not None and worker != first
+    os.kill(worker, signal.SIGKILL)
     until(lambda: not alive(first))
     assert call("ok").value == "ok" and host.pid != first
 
@@ -105,7 +104,7 @@ def test_close_ends_a_call_of_another_thread(host: ProcessToolHost, tmp_path: Pa
     thread.start()
     until((tmp_path / "p").exists)
     host.close()
-    thread.join(10)
+    thread.join(60)
     assert [o.kind for o in outcomes] == ["died"] and not alive(int((tmp_path / "p").read_text()))
 
 
@@ -114,17 +113,20 @@ def test_a_host_outlives_the_thread_that_started_it(call: Call) -> None:
     for _ in range(2):
         thread = threading.Thread(target=lambda: pids.append(call("pid").value))
         thread.start()
-        thread.join(30)
+        thread.join(60)
         time.sleep(0.05)
     assert pids[0] == pids[1]  # Linux signals a child when the thread dies that forked it
 
 
-def test_a_frozen_warden(call: Call, host: ProcessToolHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_frozen_warden(
+    call: Call, host: ProcessToolHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, from_here_on: From
+) -> None:
     monkeypatch.setattr("agentlab.toolhost.hostprocess._DEATH_S", 0.2)
     call("ok")
     assert host.pid is not None
     os.kill(host.pid, signal.SIGSTOP)
-    outcome = call("hang", timeout_s=0.3, pid_file=str(tmp_path / "p"))
+    from_here_on(tmp_path / "p")
+    outcome = call("hang", timeout_s=0.1, pid_file=str(tmp_path / "p"))
     assert outcome.kind == "timeout" and not alive(int((tmp_path / "p").read_text()))
 
 
@@ -181,7 +183,7 @@ def test_a_killed_harness_takes_its_tool_host_along(tmp_path: Path) -> None:
     code = (
         "import sys; from agentlab.toolhost.client import ProcessToolHost;"
         "from tests.toolhost.conftest import misbehaving;"
-        "ProcessToolHost(sys.argv[1]).call(misbehaving('hang', 60, pid_file=sys.argv[2], family=True))"
+        "ProcessToolHost(sys.argv[1]).call(misbehaving('hang', 600, pid_file=sys.argv[2], family=True))"
     )
     root = os.path.dirname(os.path.dirname(HERE))
     argv = [sys.executable, "-c", code, str(tmp_path), str(tmp_path / "pids")]

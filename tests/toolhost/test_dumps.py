@@ -62,7 +62,7 @@ def test_in_the_tool_host_and_in_a_sandbox(cell: dict[str, Any], tmp_path: Path)
         host.close()
 
     spawner = DirectSpawner()
-    sandbox = LocalSandboxes(tmp_path, blobs.root, spawner, SystemClock()).provision("s", 1, Resources(timeout_s=30.0))
+    sandbox = LocalSandboxes(tmp_path, blobs.root, spawner, SystemClock()).provision("s", 1, Resources(timeout_s=120.0))
     try:
         sandbox.confirm()
         outcome = result_of(sandbox.execute("e1", execution_for(asked, digest)))

@@ -29,7 +29,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSandbox]:
     lab = tmp_path_factory.mktemp("lab")
     (lab / "blobs").mkdir()
     spawner = DirectSpawner()
-    sandbox = LocalSandboxes(lab, lab / "blobs", spawner, SystemClock()).provision("s", 1, Resources(timeout_s=30.0))
+    sandbox = LocalSandboxes(lab, lab / "blobs", spawner, SystemClock()).provision("s", 1, Resources(timeout_s=120.0))
     sandbox.confirm()
     yield sandbox
     sandbox.destroy()
@@ -38,7 +38,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalSandbox]:
 
 @pytest.fixture
 def run(sandbox: LocalSandbox, request: pytest.FixtureRequest) -> Run:
-    def run(function: str, timeout_s: float = 30.0, **arguments: Any) -> ToolOutcome:
+    def run(function: str, timeout_s: float = 120.0, **arguments: Any) -> ToolOutcome:
         execution = execution_for(misbehaving(function, timeout_s, **arguments), None)
         return result_of(sandbox.execute(f"{request.node.name}.{function}", execution))
 
@@ -60,7 +60,7 @@ def test_deaths_and_timeouts(run: Run, tmp_path: Path) -> None:
     segfault, left = run("segfault"), run("leave")
     assert (segfault.kind, segfault.stdout) == ("died", "about to crash\n")
     assert left.kind == "died" and left.message is not None and "exit code 7" in left.message
-    hung = run("hang", timeout_s=1.0, pid_file=str(tmp_path / "pids"))
+    hung = run("hang", timeout_s=5.0, pid_file=str(tmp_path / "pids"))
     assert (hung.kind, hung.sent, hung.stdout) == ("timeout", True, "hanging\n")
 
 
