@@ -22,7 +22,7 @@ from agentlab.definition import (
     policy_from_json,
 )
 from agentlab.docstrings import description
-from agentlab.errors import BadDefinition, UnknownName
+from agentlab.errors import BadDefinition, UnknownName, refusal
 from agentlab.portable import Dump, check, dotted_name, load, reference, sign
 from agentlab.ports import Resources
 from agentlab.schemas import input_schema
@@ -164,17 +164,20 @@ def _content(task: Task, path: str, source: str | Path | bytes) -> list[tuple[st
     if not isinstance(source, (str, Path)):
         raise BadDefinition(f"task {task.name!r}: the file {path!r} is a path, text or bytes, not {source!r}")
     if isinstance(source, str) and ("\n" in source or not source):
-        return [(path, source.encode("utf-8"))]
+        try:
+            return [(path, source.encode("utf-8"))]
+        except UnicodeEncodeError as error:
+            raise BadDefinition(f"task {task.name!r}: the text of {path!r} is no UTF-8 ({error}): give bytes") from None
     local = Path(source).expanduser()
     try:
         if local.is_dir():
             inside = sorted(p for p in local.rglob("*") if p.is_file())
             return [(f"{path}/{p.relative_to(local).as_posix()}", p.read_bytes()) for p in inside]
         return [(path, local.read_bytes())]
-    except OSError as error:
+    except (OSError, ValueError) as error:
         hint = "" if isinstance(source, Path) else "; text of a single line is given as bytes"
         raise BadDefinition(
-            f"task {task.name!r} needs the file {source} for {path!r}: {error.strerror}{hint}"
+            f"task {task.name!r} needs the file {str(source)!r} for {path!r}: {refusal(error)}{hint}"
         ) from None
 
 

@@ -172,3 +172,10 @@ class CheckpointError(AgentlabError):
 
 class CheckpointTooNew(CheckpointError):
     """A checkpoint of a newer schema_version than this agentlab reads."""
+
+
+def refusal(error: OSError | ValueError) -> str:
+    """Why a file could not be had: the system's words, or that its name can be none (half a surrogate pair, a NUL)."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return f"no file can have that name ({error})"

@@ -168,6 +168,10 @@ def _files(where: str, files: Mapping[str, str]) -> None:
         if "\0" in path:
             raise BadDefinition(f"{where}: a file's path can not hold NUL: {path!r}")
         plain = posixpath.normpath(path)
+        try:
+            plain.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError as error:
+            raise BadDefinition(f"{where}: no file can have the name {path!r} ({error})") from None
         if any(len(part.encode("utf-8", "surrogateescape")) > 255 for part in plain.split("/")):
             raise BadDefinition(f"{where}: a file's name has at most 255 bytes: {plain[:60]!r}…")
         if plain in seen:

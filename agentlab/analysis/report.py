@@ -14,7 +14,7 @@ from agentlab.analysis import plots
 from agentlab.analysis.diagnose import diagnose, diagnosis_html
 from agentlab.analysis.plots.drawing import png
 from agentlab.analysis.sources import Analysed, Frame, Source, analysed
-from agentlab.errors import UserError
+from agentlab.errors import UserError, refusal
 
 MOST_ROWS = 40
 _STYLE = """
@@ -84,8 +84,8 @@ def report(x: Source, path: str | os.PathLike[str] | None = None, *, lab: Any = 
     text = page(found, title=title).encode(errors="backslashreplace")
     try:
         target.write_bytes(text)
-    except OSError as error:
-        raise UserError(f"the report can not be written to {target}: {error.strerror}") from error
+    except (OSError, ValueError) as error:
+        raise UserError(f"the report can not be written to {str(target)!r}: {refusal(error)}") from error
     return Report(target, title, len(text))
 
 

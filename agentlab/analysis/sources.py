@@ -109,7 +109,7 @@ def _chosen(condition: str, lab: Any) -> Query:
 
 
 def _restricted(store: Any, shown: Iterable[str]) -> Query:
-    from agentlab.query.rows import readable
+    from agentlab.events import readable
 
     wanted = set(shown)
     return Query(store, [session_id for session_id in store.sessions() if readable(session_id) in wanted])

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agentlab.comparing.running import Done
+from agentlab.events import readable
 from agentlab.experiments.columns import RUN_COLUMNS
 
 if TYPE_CHECKING:
@@ -30,7 +31,14 @@ def typed(rows: list[dict[str, Any]], columns: Mapping[str, tuple[str, str]]) ->
     import pandas as pd
 
     series: Any = pd.Series
-    return pd.DataFrame({n: series([row.get(n) for row in rows], dtype=kind) for n, (kind, _) in columns.items()})
+    return pd.DataFrame(
+        {n: series([shown(row.get(n)) for row in rows], dtype=kind) for n, (kind, _) in columns.items()}
+    )
+
+
+def shown(value: Any) -> Any:
+    """A cell as a frame can hold it: half a surrogate pair in a text (the log keeps it) is a backslash escape, as in SQL."""
+    return readable(value) if isinstance(value, str) else value
 
 
 def sorted_runs(frame: pd.DataFrame, conditions: Iterable[str]) -> pd.DataFrame:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentlab.comparing.conditions import Condition, Plan, seeds_of
 from agentlab.comparing.engine import conduct
+from agentlab.comparing.frames import shown
 from agentlab.comparing.histories import RUNS
 from agentlab.comparing.measuring import measure
 from agentlab.comparing.recording import source_digest
@@ -248,7 +249,8 @@ def sweep_frame(results: Iterator[Done], plan: Plan) -> pd.DataFrame:
         }))  # fmt: skip
     names = ["condition", *fields, "seed", "ok", "error", "duration_s"]
     names += [k if k not in taken else f"{k}_" for k in extra]
-    frame = pd.DataFrame([row for _, row in sorted(rows, key=lambda r: r[0])], columns=list(dict.fromkeys(names)))
+    table = [{shown(k): shown(v) for k, v in row.items()} for _, row in sorted(rows, key=lambda r: r[0])]
+    frame = pd.DataFrame(table, columns=list(dict.fromkeys(map(shown, names))))
     kinds = {"condition": "string", "seed": "Int64", "ok": "bool", "error": "string", "duration_s": "float64"}
     measured = {k: kind for k, (kind, _) in RUN_COLUMNS.items() if k in extra and k not in taken}
     return frame.astype({**kinds, **measured}, errors="ignore")

@@ -97,7 +97,7 @@ class Ledger:
             response = {"accepted": True, "id": f"notification-{number}"}
             record = {"n": number, "key": key, "ts": time.time(), "body": body, "response": response}
             before = os.fstat(self._fd).st_size
-            line = json.dumps(record, ensure_ascii=False).encode() + b"\n"
+            line = json.dumps(record, ensure_ascii=False).encode(errors="backslashreplace") + b"\n"
             try:
                 if os.write(self._fd, line) != len(line):
                     raise OSError("the disk took only a part of the line")

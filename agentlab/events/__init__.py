@@ -1,6 +1,6 @@
 """Events: the vocabulary, canonical JSON, the hash chain, and the rows of a session log."""
 
-from agentlab.events.canonical import Fixed, FixedList, Json, canonical, digest, input_hash, parse, plain
+from agentlab.events.canonical import Fixed, FixedList, Json, canonical, digest, input_hash, parse, plain, readable
 from agentlab.events.event import (
     COLUMNS_V1,
     EVENT_SCHEMA_VERSION,
@@ -39,6 +39,7 @@ __all__ = [
     "iso",
     "parse",
     "plain",
+    "readable",
     "resolve",
     "seal",
     "spill",

@@ -128,9 +128,14 @@ def parse(text: str) -> Json:
         raise PayloadError(f"not JSON: {error}") from None
 
 
+def readable(text: str) -> str:
+    """``text`` with lone surrogates as backslash escapes (``\\udcff``): as queries, frames and displays have it."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def digest(text: str) -> str:
-    """``sha256:`` and the hexadecimal SHA-256 of ``text``."""
-    return "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+    """``sha256:`` and the hexadecimal SHA-256 of ``text``, half a surrogate pair included."""
+    return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def input_hash(tool_name: str, value: Json) -> str:

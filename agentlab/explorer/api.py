@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from agentlab import authoring
-from agentlab.errors import BadDefinition
+from agentlab.errors import BadDefinition, refusal
 from agentlab.events import Head
 from agentlab.explorer.driving import drive
 from agentlab.explorer.exploring import ENOUGH, ZOMBIES, Explorer, late, play, stage
@@ -90,6 +90,12 @@ def explore(
 
 def _keepable(folder: Path) -> Path:
     """``folder``, which can be made and written, as far as can be seen without doing it."""
+    try:
+        os.lstat(folder)
+    except OSError:
+        pass  # it is made when there is something to keep
+    except ValueError as error:
+        raise BadDefinition(f"no schedules can be kept in {str(folder)!r}: {refusal(error)}") from None
     there = next(place for place in (folder.absolute(), *folder.absolute().parents) if place.exists())
     if not there.is_dir() or not os.access(there, os.W_OK):
         raise BadDefinition(f"no schedules can be kept in {folder}: {there} is no folder that can be written")

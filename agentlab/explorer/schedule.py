@@ -157,7 +157,10 @@ def keep(violation: Violation, folder: Path, number: int) -> Path:
     """Write a violation as a file that pytest replays."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{violation.task}-{violation.invariant.replace(' ', '_')}-{number}.schedule.json"
-    path.write_text(json.dumps(violation.to_json(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    text = json.dumps(violation.to_json(), indent=2, ensure_ascii=False) + "\n"
+    path.write_text(
+        text, encoding="utf-8", errors="backslashreplace"
+    )  # what UTF-8 can not carry is escaped, as in JSON
     return path
 
 

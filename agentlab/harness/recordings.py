@@ -17,7 +17,7 @@ from typing import Any
 
 from agentlab.clock import Clock
 from agentlab.definition import Definition
-from agentlab.errors import BadDefinition, PayloadError, UnknownName
+from agentlab.errors import BadDefinition, PayloadError, UnknownName, refusal
 from agentlab.events import GENESIS, Event, canonical, parse, plain
 from agentlab.harness.asking import build_request
 from agentlab.harness.rig import Rig
@@ -101,8 +101,8 @@ def pinned(name: str, store: LogStore) -> str:
     try:
         with open(os.path.expanduser(wanted.source), "rb") as file:
             data = file.read()
-    except OSError as error:
-        raise BadDefinition(f"the recording {wanted.source} can not be read: {error.strerror}") from None
+    except (OSError, ValueError) as error:
+        raise BadDefinition(f"the recording {wanted.source!r} can not be read: {refusal(error)}") from None
     imported(data, wanted.source)
     return str(replace(wanted, source=os.path.basename(wanted.source), pinned=store.blobs.put(data)))
 

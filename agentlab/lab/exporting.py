@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentlab.errors import BadDefinition, UserError
+from agentlab.errors import BadDefinition, UserError, refusal
 from agentlab.events import Event
 from agentlab.events.codec import encode
 
@@ -67,8 +67,8 @@ def _write(target: Path, data: bytes) -> None:
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
-    except OSError as error:
-        raise UserError(f"{target} can not be written: {error.strerror}; name another path with --to") from error
+    except (OSError, ValueError) as error:
+        raise UserError(f"{str(target)!r} can not be written: {refusal(error)}; name another path with --to") from error
 
 
 def _file_name(session_id: str) -> str:

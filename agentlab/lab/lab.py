@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentlab.clock import Clock, SystemClock
-from agentlab.errors import AgentlabError, BadLab
+from agentlab.errors import AgentlabError, BadLab, refusal
 from agentlab.faults import Fault, Faults
 from agentlab.ids import Ids, RandomIds
 from agentlab.lab.accepting import accept
@@ -56,6 +56,12 @@ class Lab:
             raise BadLab(
                 f"{path} can not be found from here ({error}): go to a folder that exists, or name a whole path"
             ) from None
+        try:
+            os.lstat(self.path)
+        except OSError:
+            pass  # not there yet, or not to be seen: whoever reads or writes says so
+        except ValueError as error:
+            raise BadLab(f"{str(path)!r} can not be a lab: {refusal(error)}; name another path") from None
         self.clock = clock or SystemClock()
         self.ids = ids or RandomIds()
         if self.path.exists() and not self.path.is_dir():

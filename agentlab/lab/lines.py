@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentlab.events import Event, canonical, plain
+from agentlab.events import Event, canonical, plain, readable
 
 MARKS = {
     "session_started": "▶", "harness_woken": "☼", "baseline_changed": "≠", "harness_died": "✗", "fault_injected": "⚡",
@@ -33,7 +33,7 @@ def event_line(event: Event, superseded: bool = False) -> str:
     """
     what = _what(event)
     mark = SUPERSEDED if superseded else MARKS.get(event.type, "·")
-    return f"{mark} {event.seq:>4}  {event.type:<18} {what}".rstrip()
+    return readable(f"{mark} {event.seq:>4}  {event.type:<18} {what}").rstrip()
 
 
 def _what(event: Event) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentlab.definition import Definition
-from agentlab.errors import UnknownName, UserError
+from agentlab.errors import UnknownName, UserError, refusal
 from agentlab.events import Event, Head, resolve
 from agentlab.guard import GuardPolicy
 from agentlab.harness.assembly import definition_of
@@ -233,7 +233,7 @@ class RecordedSession:
         environment. Name it with the ending ``.jsonl``.
 
         Raises:
-            UserError: another ending, or the model has answered nothing yet.
+            UserError: another ending, the model has answered nothing yet, or the file can not be written.
         """
         found = Path(path)
         if found.suffix != ".jsonl":
@@ -242,7 +242,10 @@ class RecordedSession:
         if not answers:
             raise UserError(f"session {self.id!r} has no answer of a model yet: there is nothing to record")
         text = exported(answers, self.id, self.definition.task).decode()
-        found.write_text(Redactor.from_environment(os.environ).text(text), encoding="utf-8")
+        try:
+            found.write_text(Redactor.from_environment(os.environ).text(text), encoding="utf-8")
+        except (OSError, ValueError) as error:
+            raise UserError(f"{str(found)!r} can not be written: {refusal(error)}; name another path") from error
         return found
 
     def export(

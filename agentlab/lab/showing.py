@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
+from agentlab.events import readable
+
 _LINE = "1px solid rgba(128,128,128,.35)"
 _CELL = f"padding:3px 14px 3px 0;text-align:left;vertical-align:top;border-bottom:{_LINE}"
 
@@ -22,7 +24,7 @@ class Rich:
         raise NotImplementedError
 
     def __str__(self) -> str:
-        return "\n".join([self.head(), *(_text(heads, rows) for heads, rows in self.tables() if rows)])
+        return readable("\n".join([self.head(), *(_text(heads, rows) for heads, rows in self.tables() if rows)]))
 
     __repr__ = __str__
 
@@ -32,7 +34,7 @@ class Rich:
     def _repr_html_(self) -> str:
         style = f"border:{_LINE};border-radius:6px;padding:9px 14px;margin:2px 0;max-width:64em;line-height:1.45"
         body = "".join(_html(heads, rows) for heads, rows in self.tables() if rows)
-        return f"<div style='{style}'><div style='font-weight:600'>{escape(self.head())}</div>{body}</div>"
+        return readable(f"<div style='{style}'><div style='font-weight:600'>{escape(self.head())}</div>{body}</div>")
 
 
 def _text(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, Literal
 
+from agentlab.events import readable
+
 Mode = Literal["live", "plain", "none"]
 MODES: tuple[Mode, ...] = ("live", "plain", "none")
 ROWS = 20
@@ -66,7 +68,10 @@ def stable(text: str) -> str:
 
 
 class Shown:
-    """Base of everything that a verb returns: text for a terminal, HTML for a notebook, both made without side effects."""
+    """Base of everything that a verb returns: text for a terminal, HTML for a notebook, both made without side effects.
+
+    Half a surrogate pair in a payload is shown as an escape: a kernel can send no other, and the cell would fail.
+    """
 
     def text(self) -> str:
         """The object as plain text."""
@@ -77,13 +82,13 @@ class Shown:
         return f"<pre style='margin:0;white-space:pre-wrap'>{escape(self.text())}</pre>"
 
     def __repr__(self) -> str:
-        return self.text()
+        return readable(self.text())
 
     def _repr_html_(self) -> str:
-        return self.html()
+        return readable(self.html())
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return {"text/plain": self.text(), "text/html": self.html()}
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
 
     def _ipython_display_(self) -> None:
         if mode() != "none":

@@ -10,6 +10,7 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class
 from traitlets import Unicode
 
 from agentlab.errors import AgentlabError
+from agentlab.events import readable
 from agentlab.notebook.display import choose
 from agentlab.notebook.everyline import EveryLine
 from agentlab.notebook.parsing import dispatch
@@ -36,7 +37,7 @@ class AgentMagics(Magics):
             # The body of a cell is never expanded or templated: it is what the user wrote.
             return dispatch(line, cell, shell.user_ns)
         except (AgentlabError, TimeoutError) as error:
-            raise UsageError(" ".join(str(error).split())) from None
+            raise UsageError(readable(" ".join(str(error).split()))) from None
 
 
 _ASKS = re.compile(r"^(?P<indent>[ \t]*)%agent[ \t]+(?P<line>(?:reply|approve|deny|run|sql)\b.*\?)[ \t]*$")

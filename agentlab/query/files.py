@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from agentlab.errors import LogCorrupt, UnknownName
+from agentlab.events import readable
 from agentlab.events.codec import decode
 from agentlab.ports import LogStore
 from agentlab.query.loose import Loose, Mark, identity, marks_of
-from agentlab.query.rows import arrow_rows, readable
+from agentlab.query.rows import arrow_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,10 +11,10 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from agentlab.errors import LogCorrupt
-from agentlab.events import Event
+from agentlab.events import Event, readable
 from agentlab.events.codec import decode
 from agentlab.log.parquet import COMMITS
-from agentlab.query.rows import arrow_rows, readable
+from agentlab.query.rows import arrow_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from agentlab.events import Event
+from agentlab.events import Event, readable
 from agentlab.events.codec import COLUMNS, arrow_schema
 
 if TYPE_CHECKING:
@@ -36,8 +36,3 @@ def _value(event: Event, name: str) -> Any:
         return None if event.cost_microusd is None else event.cost_microusd / 1e6
     value = getattr(event, name)
     return readable(value) if isinstance(value, str) else value
-
-
-def readable(text: str) -> str:
-    """``text`` with lone surrogates as backslash escapes, as queries see it."""
-    return text.encode("utf-8", "backslashreplace").decode()
