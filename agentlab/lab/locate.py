@@ -64,6 +64,7 @@ class Located:
 
 def locate(
     state: State,
+    alive: process.Liveness,
     definition: Definition,
     before: Event | None,
     error: Event | None,
@@ -73,10 +74,12 @@ def locate(
     queue: tuple[str, ...] = (),
     chain: Sequence[Event] = (),
 ) -> Located:
-    """The finding for a state. ``before`` is the newest decision or result, ``error`` the newest error event, ``rest``
-    the newest ``session_paused``; ``queue`` says how the lab's queue stands; ``chain`` are the errors and deaths since the
-    last completed step."""
-    condition, evidence, following = _condition(state, definition, now_us)
+    """The finding for a state and the standing of its harness (``alive``), as :meth:`Reader.standing` gives them.
+
+    ``before`` is the newest decision or result, ``error`` the newest error event, ``rest`` the newest ``session_paused``;
+    ``queue`` says how the lab's queue stands; ``chain`` are the errors and deaths since the last completed step.
+    """
+    condition, evidence, following = _condition(state, alive, definition, now_us)
     if state.control.queued and condition in ("waiting_in_queue", "harness_dead", "paused"):
         evidence = (*evidence, *queue)
     detail = rest.payload.get("detail") if rest is not None and state.control.status == "paused" else None
@@ -124,7 +127,7 @@ def _described(event: Event | None) -> str:
 _Finding = tuple[str, tuple[str, ...], str]
 
 
-def _condition(state: State, definition: Definition, now_us: int) -> _Finding:
+def _condition(state: State, alive: process.Liveness, definition: Definition, now_us: int) -> _Finding:
     control = state.control
     if control.status == "ended":
         return "ended", (f"session_ended says {control.outcome}",), "read the result, or fork it"
@@ -143,7 +146,7 @@ def _condition(state: State, definition: Definition, now_us: int) -> _Finding:
         )
     if not state.incarnation:
         return "not_started", ("no harness has opened the session",), "run or wake it"
-    return _driven(state, definition, now_us)
+    return _driven(state, alive, definition, now_us)
 
 
 def _short(state: State, definition: Definition) -> _Finding:
@@ -169,8 +172,7 @@ def _answer(question: Mapping[str, Any]) -> str:
     return "approve or deny" if kind == "approval" else "reply"
 
 
-def _driven(state: State, definition: Definition, now_us: int) -> _Finding:
-    alive = process.liveness(state.process)
+def _driven(state: State, alive: process.Liveness, definition: Definition, now_us: int) -> _Finding:
     pid = state.process.get("pid")
     if alive == "unknown":
         return "unknown", (f"its harness runs on host {state.process.get('host')!r}",), "look there"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from agentlab import process
 from agentlab.events import Event
 from agentlab.harness.wake import load
 from agentlab.ports import Blobs, Log
@@ -37,3 +38,19 @@ class Reader:
     def state(self) -> State:
         """The state now."""
         return self.look()[0]
+
+    def standing(self) -> tuple[State, process.Liveness]:
+        """The state now, and whether the harness that it names last is alive.
+
+        A harness writes its last words and leaves at once. So the log is read again after one was found dead: a state
+        that comes with ``dead`` holds all that it has written, and one that ended is not taken for one that crashed.
+        """
+        state = self.state
+        while True:
+            alive = process.liveness(state.process)
+            if alive != "dead":
+                return state, alive
+            again = self.state
+            if again.seq == state.seq:
+                return state, alive
+            state = again

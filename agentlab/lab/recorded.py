@@ -79,12 +79,13 @@ class RecordedSession:
 
     def status(self) -> Status:
         """Where the session is, in one row; a vanished harness reads as crashed, never as running."""
-        state = self.state
-        return status_of(state) if state.session_id == self.id else never_accepted(self.id)
+        state, alive = self._reader.standing()
+        return status_of(state, alive) if state.session_id == self.id else never_accepted(self.id)
 
     def plan(self) -> Command:
         """The next command of the harness, described and not done; of a resting session the first after its wake."""
-        return decide(as_woken(self.state, self.lab.clock.now_us()), Run.of(self.definition))
+        state, _ = self._reader.standing()
+        return decide(as_woken(state, self.lab.clock.now_us()), Run.of(self.definition))
 
     def at(self, seq: int) -> StateAt:
         """The session as it was right after event ``seq``: folded anew, nothing is written.
@@ -103,10 +104,11 @@ class RecordedSession:
         return ranges(self.log.replay(1))
 
     def locate(self) -> Located:
-        """Where it is, what the step before did, what failed, each with evidence."""
+        """Where it is, what the step before did, what failed, each with evidence; all of one and the same moment."""
+        state, alive = self._reader.standing()
         before = error = last = rest = None
         chain: list[Event] = []
-        for event in self.log.replay(max(1, self.state.seq - 400)):
+        for event in self.log.replay(max(1, state.seq - 400), state.seq):
             last = event
             if event.type in ("decision", "tool_result"):
                 before = event
@@ -118,11 +120,9 @@ class RecordedSession:
                 chain.clear()
             elif event.error is not None or event.type == "harness_died":
                 chain.append(event)
+        queue = self.lab.queue.evidence(self.id) if state.control.queued else ()
         now = self.lab.clock.now_us()
-        return locate(self.state, self.definition, before, error, now, last, rest, self._queue(), chain)
-
-    def _queue(self) -> tuple[str, ...]:
-        return self.lab.queue.evidence(self.id) if self.state.control.queued else ()
+        return locate(state, alive, self.definition, before, error, now, last, rest, queue, chain)
 
     def context(self) -> ContextReport:
         """What the model sees next, by layers; what was dropped, what is pinned, how far it drifted."""

@@ -45,8 +45,8 @@ class Status:
         return f"{self.session_id}: {self.status}{why}{where}, {done}"
 
 
-def status_of(state: State) -> Status:
-    """The status that a state and the machine's processes imply."""
+def status_of(state: State, alive: process.Liveness) -> Status:
+    """The status that a state and the standing of its harness imply, both as :meth:`Reader.standing` gives them."""
     control = state.control
     word, reason = control.status, control.reason
     if word == "ended":
@@ -56,7 +56,6 @@ def status_of(state: State) -> Status:
     elif word == "running" and not state.incarnation:  # asked to begin, and nobody has
         word = "new"
     elif word in ("running", "new") and state.incarnation:
-        alive = process.liveness(state.process)
         if alive == "unknown" and not control.rested:
             word, reason = "unknown", f"last driven on host {state.process.get('host')}"
         elif alive == "dead" and control.pause_id:

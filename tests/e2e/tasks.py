@@ -193,7 +193,6 @@ STEPS.update(
 
 GATED = al.tool(gated, effect="sandboxed")
 PURE_GATED = al.tool(gated, effect="pure")
-SHORT_GATED = al.tool(gated, effect="sandboxed", timeout_s=3.0, retries=0)
 LEAK = al.tool(leak, effect="pure")
 ENVIRONMENT = al.tool(environment, effect="sandboxed")
 DOUBT = al.tool(unverifiable_send, effect="external")

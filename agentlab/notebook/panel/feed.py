@@ -50,8 +50,8 @@ class Feed:
         return self.digest.seq < self.moment.state.seq
 
     def _moment(self) -> Moment:
-        state = self._reader.state
-        status = status_of(state) if state.seq else never_accepted(self.session.id)
+        state, alive = self._reader.standing()
+        status = status_of(state, alive) if state.seq else never_accepted(self.session.id)
         return Moment(state, status, self.session.lab.supervisor.alive(self.session.id))
 
     @property
