@@ -22,6 +22,7 @@ from agentlab.errors import BadDefinition
 from agentlab.events import canonical, plain
 from agentlab.experiments.columns import RUN_COLUMNS
 from agentlab.lab import Lab, Session
+from agentlab.lab.accepting import accepting_for
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -189,7 +190,8 @@ class FunctionRunner:
         """The columns of one call."""
         given = {} if seed is None else {"seed": seed}
         began = time.perf_counter()
-        value = self.fn(**chosen(condition, self.objects), **given)
+        with accepting_for("sweep"):
+            value = self.fn(**chosen(condition, self.objects), **given)
         return {"duration_s": round(time.perf_counter() - began, 6), "value": columns_of(value)}
 
 

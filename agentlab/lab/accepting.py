@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +33,26 @@ if TYPE_CHECKING:
     from agentlab.lab.lab import Lab
 
 INLINE_LIMIT = 32 * 1024
+_experiment: ContextVar[str] = ContextVar("agentlab_experiment", default="")
+
+
+@contextmanager
+def accepting_for(experiment: str) -> Iterator[None]:
+    """Tasks that are accepted meanwhile are on record as begun by an experiment of that kind, not by a person."""
+    token = _experiment.set(experiment)
+    try:
+        yield
+    finally:
+        _experiment.reset(token)
+
+
+def begun_by_experiment(log: Log) -> bool:
+    """Whether a session is an experiment's own, or was begun within a run of one. A fork is always a person's."""
+    if log.base.seq:
+        return False
+    first = next(iter(log.replay(1, 1)), None)
+    given = first.payload["input"] if first is not None else {}
+    return "plan_digest" in given or "experiment" in given
 
 
 def accept(
@@ -69,6 +91,8 @@ def accept(
     given: dict[str, Any] = {"goal": definition.goal, "task": definition.task}
     if dump is not None:
         given["dump"] = lab.store.put_blob(dump)
+    if _experiment.get():
+        given["experiment"] = _experiment.get()
     given["signature"] = sign(signed_text(definition.to_json(), given.get("dump")))
     log = _new_log(lab, definition, session_id)
     _begin(lab, log, definition, given, redactor)

@@ -9,8 +9,10 @@ from typing import Any
 
 from agentlab import authoring
 from agentlab.authoring import Task, Tool
-from agentlab.errors import UnknownName, UserError
+from agentlab.counting import counted
+from agentlab.errors import AgentlabError, UnknownName, UserError
 from agentlab.lab import Lab, Session
+from agentlab.lab.accepting import begun_by_experiment
 from agentlab.lab.lab import DEFAULT
 
 
@@ -50,7 +52,9 @@ class Place:
         return session
 
     def session(self, session_id: str | None = None) -> Session:
-        """The session of that id, or the one in hand, or the one in which something happened last.
+        """The session of that id, or the one in hand, or of those that a person began the one in which something happened last.
+
+        Sessions of comparisons and sweeps come into hand by their id only; so do damaged ones.
 
         Raises:
             UnknownName: no such session (near matches in the message).
@@ -60,10 +64,26 @@ class Place:
             return self.take(self.lab.session(session_id))
         if self.session_or_none is not None:
             return self.session_or_none
-        known = self.lab.sessions()
+        known = self.lab.store.sessions()
         if not known:
             raise UserError("there is no session here yet: begin one, as in %agent run sales_report")
-        return self.take(max(known, key=lambda session: session.state.ts))
+        newest = next((one for one in self._newest_first(known) if not begun_by_experiment(one.log)), None)
+        if newest is None:
+            raise UserError(
+                f"there is no session here that a person began (and that can be read): begin one, as in %agent run sales_report,"
+                f" or name one of {counted(len(known), 'session')}: {', '.join(known[:5])}{' …' if len(known) > 5 else ''}"
+            )
+        return self.take(newest)
+
+    def _newest_first(self, known: Iterable[str]) -> list[Session]:
+        found: list[tuple[int, str, Session]] = []
+        for session_id in known:
+            try:
+                session = self.lab.session(session_id)
+                found.append((session.state.ts, session_id, session))
+            except AgentlabError:  # a damaged one hides no other
+                continue
+        return [session for _, _, session in sorted(found, key=lambda one: one[:2], reverse=True)]
 
 
 _current = Place()

@@ -1,12 +1,14 @@
 """``%agent compare`` and ``agentlab compare``: options, completion, help, what is printed."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+import agentlab as al
 from agentlab.cli import main
 from agentlab.comparing.options import failure_process, seconds
-from agentlab.errors import BadDefinition, UnknownName
+from agentlab.errors import BadDefinition, UnknownName, UserError
 from agentlab.failures import Bursty, CrashLoop, Deadline, Exponential, Times, Weibull
 from agentlab.notebook import place
 from agentlab.notebook.completion import complete
@@ -133,3 +135,33 @@ def test_the_command_line_prints_rows_and_summary_as_one_json_object(tmp_path, c
     ):
         assert main(["compare", "sales_report", *wrong]) == 2
         assert told in capsys.readouterr().err
+
+
+def begin(number):
+    """A run of a sweep that begins a session in the very lab that keeps the sweep."""
+    return al.Lab("lab").create("sea_table", session_id=f"swept-{number}")
+
+
+def test_the_session_in_hand_is_one_that_a_person_began(here):
+    """In a new kernel, with no session in hand: not that of a comparison, of a sweep, or one that a sweep's run began."""
+    with pytest.raises(UserError, match="there is no session here yet"):
+        dispatch("status", None, {})
+    with ThreadPoolExecutor(1) as one:
+        swept = al.sweep({"number": [1, 2]}, begin, lab=here.lab, executor=one, progress=False)
+    assert swept.failed == 0 and {"swept-1", "swept-2"} < set(here.lab.store.sessions())
+    with pytest.raises(UserError, match=f"that a person began.*name one of 3 sessions: {swept.session_id}, swept-1"):
+        dispatch("status", None, {})
+    here.lab.create("sales_report", session_id="mine")
+    with ThreadPoolExecutor(1) as one:
+        al.sweep({"number": [3]}, begin, lab=here.lab, executor=one, progress=False)
+    here.lab.create("sales_report", session_id="damaged")
+    commit = next(here.lab.path.glob("sessions/*damaged*/commits/*"))
+    commit.chmod(0o644)
+    commit.write_bytes(b"torn")
+    here.session_or_none = None
+    here.lab._sessions.clear()
+    assert here.session().id == "mine"
+    assert here.session("swept-3").id == "swept-3" == here.session().id, "named, it comes into hand"
+    fork = here.session("swept-1").fork(session_id="forked")
+    here.session_or_none = None
+    assert here.session().id == fork.id, "a fork is a person's"
