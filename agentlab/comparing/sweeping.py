@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentlab.comparing.conditions import Condition, Plan, seeds_of
 from agentlab.comparing.engine import conduct
+from agentlab.comparing.fitting import require_arguments, require_task_fields
 from agentlab.comparing.frames import shown
 from agentlab.comparing.histories import RUNS
 from agentlab.comparing.measuring import measure
@@ -91,7 +92,8 @@ def sweep(
         limit_s: seconds after which a task's run is ended and counts as failed.
 
     Raises:
-        UserError: a grid that can not be recorded, or a name of another experiment.
+        UserError: a grid that can not be recorded, a field that the task or the function does not have, or a name of another
+            experiment.
         SessionBusy: another process drives this very sweep.
     """
     if not (callable(fn) or isinstance(fn, str) or hasattr(fn, "define")):
@@ -103,12 +105,14 @@ def sweep(
         raise BadDefinition("grid: seed is a field of it, and there are seeds= as well: give them in one place")
     runner: Any
     if callable(fn) and not hasattr(fn, "define"):
+        require_arguments(conditions, fn, seeded=seeds is not None)
         runner, subject = FunctionRunner(fn, objects), str(getattr(fn, "__name__", "function"))
         about = {"function": source_digest(fn)}
     else:
         from agentlab import authoring
 
         task: Any = authoring.task(fn) if isinstance(fn, str) else fn
+        require_task_fields(conditions, seeded=seeds is not None)
         runner, subject = TaskRunner(task, objects, home.path / RUNS, limit_s), str(task.name)
         about = {"task": subject}
     subject = "".join(c if c.isalnum() or c in "_-" else "-" for c in subject) or "function"
@@ -152,6 +156,8 @@ def grid_conditions(grid: Grid) -> tuple[tuple[Condition, ...], dict[str, dict[s
                 raise BadDefinition(f"grid: {field} has no values")
         rows = [dict(zip(axes, combination, strict=True)) for combination in itertools.product(*axes.values())]
     for field in (field for row in rows for field in row):
+        if not isinstance(field, str):
+            raise BadDefinition(f"grid: a field is a name, not {field!r}")
         if field in OWN_COLUMNS:
             raise BadDefinition(f"grid: {field} is a column of every sweep's frame: give the field another name")
     return tuple(Condition(_name(row), _plain(row)) for row in rows), objects

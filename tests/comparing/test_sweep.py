@@ -3,6 +3,7 @@
 import concurrent.futures
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -133,6 +134,36 @@ def test_what_is_no_sweep_is_refused_in_a_line(tmp_path, grid, fn, name):
     lab = al.Lab(tmp_path)
     with pytest.raises(UserError):
         al.sweep(grid, fn, lab=lab, name=name, progress=False)
+    assert not lab.store.sessions()
+
+
+def test_a_field_that_nothing_takes_is_refused_before_anything_runs(tmp_path):
+    lab = al.Lab(tmp_path)
+
+    def fn(number, *, letter="a"):
+        raise AssertionError("it was called")
+
+    def takes_all(**values):
+        raise AssertionError("it was called")
+
+    nowhere = concurrent.futures.Executor()  # cannot run anything
+    for grid, called, seeds, said in (
+        (
+            [{"policy": "never"}, {"polcy": "never"}],
+            "sea_table",
+            None,
+            "no task field named 'polcy': did you mean policy",
+        ),
+        ({"limit": [{"max_turns": 3}]}, task("sea_table"), 2, "no task field named 'limit': did you mean limits"),
+        ({"name": ["x"]}, "sea_table", None, "no task field named 'name'"),
+        ({"seed": [1], "model": ["x"], "session_id": ["y"]}, "sea_table", None, "no task field named 'session_id'"),
+        ({"nmber": [1]}, fn, None, "no argument of fn named 'nmber': did you mean number"),
+        ({"number": [1]}, fn, 2, "no argument of fn named 'seed'"),
+        ([{"number": 1}, {"letter": "b"}], fn, None, "fn needs 'number', which condition 'letter=b' does not give"),
+        ({5: [1]}, takes_all, None, "a field is a name, not 5"),
+    ):
+        with pytest.raises(UserError, match=re.escape(said)):
+            al.sweep(grid, called, seeds, lab=lab, executor=nowhere, progress=False)
     assert not lab.store.sessions()
 
 
