@@ -41,10 +41,17 @@ class Interrupts:
 
 @contextmanager
 def counted_interrupts() -> Iterator[Interrupts]:
-    """Count Interrupt instead of raising it; outside the main thread none arrives and nothing is changed."""
+    """Count Interrupt instead of raising it; outside the main thread none arrives and nothing is changed.
+
+    Within another count it is the same one: what came between the start of a harness and the wait for it is not lost.
+    """
     interrupts = Interrupts()
     if threading.current_thread() is not threading.main_thread():
         yield interrupts
+        return
+    outer = signal.getsignal(signal.SIGINT)
+    if isinstance(outer, Interrupts):
+        yield outer
         return
     before = signal.signal(signal.SIGINT, interrupts)
     try:

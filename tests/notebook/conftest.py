@@ -4,7 +4,9 @@ import contextlib
 import io
 import os
 import signal
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +20,15 @@ from agentlab.notebook import place
 
 SLOW = '''
 import time
+from pathlib import Path
 import agentlab as al
 
-@al.tool(effect="pure")
+@al.tool(effect="pure", timeout_s=900)
 def nap(n: int) -> str:
-    """Sleep a little."""
-    time.sleep(0.2)
+    """Sleep a little, and for as long as somebody holds it."""
+    time.sleep(0.05)
+    while Path(f"hold-{n}").exists():
+        time.sleep(0.02)
     return f"nap {n}"
 
 def napping(view):
@@ -38,7 +43,22 @@ def touch(path: str) -> str:
 
 slow = al.Task(name="naps", goal="Sleep twelve times.", tools=[nap, touch], model=napping)
 '''
-"""A task of some seconds, defined in a cell, which can be interrupted and killed in the middle."""
+"""A task defined in a cell. A nap that is held does not end before it is let go, however long a test takes to act."""
+
+
+def hold(nap: int, folder: Path | None = None) -> Path:
+    """Hold a nap, from before it begins: a file in the folder in which the tools run. To unlink it lets the nap go."""
+    held = (folder or Path.cwd()) / f"hold-{nap}"
+    held.touch()
+    return held
+
+
+def held_in(session: Session, nap: int) -> None:
+    """Wait until the session is in that nap, which is held: there it stays."""
+    until(
+        lambda: any(e.type == "tool_requested" and e.payload["input"] == {"n": nap} for e in session.events()),
+        seen=lambda: (session.status(), kinds(session)[-8:]),
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -51,6 +71,17 @@ def here(tmp_path, monkeypatch):
     yield fresh
     for lab in fresh._labs.values():
         lab.close()
+
+
+def let_go(held: Path, session: Session, kind: str) -> None:
+    """Let a nap go as soon as the log has an event of that kind, while the caller is in a verb that waits for both."""
+    log = session.lab.store.open(session.id)
+
+    def watch() -> None:
+        until(lambda: any(event.type == kind for event in log.replay(1)))
+        held.unlink()
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 class Shell:
@@ -90,15 +121,19 @@ class Kernel:
 
     def __init__(self, cwd: Path, **env: str) -> None:
         environment = {**os.environ, "AGENTLAB_DISPLAY": "plain", **env}
-        self.manager, self.client = start_new_kernel(kernel_name="python3", cwd=str(cwd), env=environment)
+        self.manager, self.client = start_new_kernel(
+            startup_timeout=120, kernel_name="python3", cwd=str(cwd), env=environment
+        )
         self.run("%load_ext agentlab")
 
     def send(self, code: str) -> str:
         """Send a cell and do not wait."""
         return str(self.client.execute(code))
 
-    def take(self, message_id: str, timeout: float = 60.0) -> tuple[str, list[tuple[float, dict[str, Any]]]]:
-        """Await a cell: its status, and what it sent with the time of arrival."""
+    def take(
+        self, message_id: str, timeout: float = 120.0, heard: Callable[[dict[str, Any]], None] = lambda message: None
+    ) -> tuple[str, list[dict[str, Any]]]:
+        """Await a cell: its status, and what it sent, of which ``heard`` is told as it comes."""
         seen, deadline = [], time.monotonic() + timeout
         while time.monotonic() < deadline:
             message = self.client.get_iopub_msg(timeout=max(0.1, deadline - time.monotonic()))
@@ -107,13 +142,14 @@ class Kernel:
             if message["msg_type"] == "status" and message["content"]["execution_state"] == "idle":
                 return str(self.client.get_shell_msg(timeout=60)["content"]["status"]), seen
             if message["msg_type"] not in ("status", "execute_input"):
-                seen.append((time.monotonic(), message))
+                seen.append(message)
+                heard(message)
         raise TimeoutError(f"the cell is not done within {timeout} s")
 
-    def run(self, code: str, timeout: float = 60.0) -> str:
+    def run(self, code: str, timeout: float = 120.0) -> str:
         """Run a cell that must not fail; its text."""
         status, seen = self.take(self.send(code), timeout)
-        text = "\n".join(text_of(message) for _, message in seen)
+        text = "\n".join(map(text_of, seen))
         assert status == "ok", text
         return text
 
@@ -159,11 +195,11 @@ def processes_of(folder: Path) -> list[str]:
     return found
 
 
-def until(condition: Any, seconds: float = 60.0) -> Any:
-    """Poll until a condition holds."""
+def until(condition: Any, seconds: float = 60.0, seen: Callable[[], object] = lambda: "") -> Any:
+    """Poll until a condition holds; at the deadline ``seen`` says what there was in its place."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
-        assert time.monotonic() < deadline, f"not within {seconds} s"
+        assert time.monotonic() < deadline, f"not within {seconds} s: {seen()}"
         time.sleep(0.02)
     return value
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import agentlab as al
+from agentlab import tasknames
 from agentlab.errors import UserError
 from agentlab.notebook import agent
 from tests.e2e import tasks
@@ -12,7 +13,7 @@ from tests.e2e import tasks
 
 def test_budget_is_shown_extended_and_the_session_goes_on(here):
     lab = al.Lab("lab")
-    session = lab.run(tasks.task("measure", "write"), limits={"tool_calls": 1, "wall_s": 3600}, timeout_s=30)
+    session = lab.run(tasks.task("measure", "write"), limits={"tool_calls": 1, "wall_s": 3600}, timeout_s=120)
     agent("lab lab")
     here.take(session)
     view = agent("budget")
@@ -45,7 +46,8 @@ def test_a_budget_that_all_sessions_share():
     assert "share no budget" in str(agent("budget --lab limit tokens=none"))
 
 
-def test_the_hint_names_the_limit_that_is_short_and_a_tool_is_limited_in_a_line(here):
+def test_the_hint_names_the_limit_that_is_short_and_a_tool_is_limited_in_a_line(here, monkeypatch):
+    monkeypatch.setattr(tasknames, "_registered", {})  # what is registered here no other test is to see
     al.register_task(tasks.task("measure", "write", name="in_a_line", limits={"tokens": "1M"}))
     agent("lab lab")
     agent("run in_a_line --limit tool:measure=5 --limit tool_calls=1")

@@ -129,7 +129,7 @@ def test_checkpoints_sessions_to_compare_and_dimensions(mine, here):
     session = here.take(here.lab.create(mine["my_task"], session_id="one"))
     session.checkpoint("kept")
     session.start()
-    session.wait(30)
+    session.wait(120)
     numbers = {str(c.seq) for c in session.checkpoints()}
     assert numbers and set(complete("%agent restore ", mine)) == {"newest", "kept", *numbers}
     assert complete("%agent diff o", mine) == complete("%agent diff one o", mine) == ["one"]

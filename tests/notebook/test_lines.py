@@ -17,7 +17,7 @@ from agentlab.notebook.parsing import split
 from agentlab.notebook.results import RunResult
 from agentlab.notebook.twins import TWINS
 from agentlab.notebook.views import HelpView, LabView, Said
-from tests.notebook.conftest import SLOW
+from tests.notebook.conftest import SLOW, held_in, hold, let_go
 
 TINY = '''
 import agentlab as al
@@ -275,16 +275,20 @@ def test_step_plan_kill_wake(shell):
 
 def test_in_the_background(shell):
     shell.run(SLOW)
+    held, later = hold(2), hold(6)
     started = shell.run("%agent run slow --background")
     assert isinstance(started, Said) and shell.run("%agent status").status.status == "running"
     shell.run("%agent checkpoint here")
+    let_go(held, started.session, "pause_requested")
     paused = shell.run("%agent pause")
     assert paused.status.status == "paused" and "nothing to pause" in shell.complaint("%agent pause")
     woken = shell.run("%agent wake --background")
     assert isinstance(woken, Said)
+    held_in(started.session, 6)
     killed = shell.run("%agent kill harness")
     assert killed.session.status().status == "crashed"
     assert shell.run("%agent locate").located.condition == "harness_dead"
+    later.unlink()
     assert shell.run("%agent wake --timeout 60").status.status == "completed"
     assert "checkpoint_written" in {event.type for event in killed.session.events()}
 

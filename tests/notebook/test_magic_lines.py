@@ -10,7 +10,7 @@ import agentlab as al
 from agentlab import process
 from agentlab.errors import BadDefinition, UserError
 from agentlab.notebook.magic import keep_question_marks
-from tests.notebook.conftest import SLOW, until
+from tests.notebook.conftest import SLOW, held_in, hold
 from tests.notebook.test_lines import ASKING
 
 
@@ -48,8 +48,9 @@ def test_names_are_expanded_in_the_line(shell):
 def test_ps_and_reap(shell, here, monkeypatch):
     assert shell.run("%agent ps").rows == ()
     shell.run(SLOW)
+    hold(1)
     session = shell.run("%agent start slow").session
-    until(lambda: session.state.sandbox.record or session.state.turns)
+    held_in(session, 1)
     rows = shell.run("%agent ps").rows
     kinds = {row[0] for row in rows}
     assert {"keeper", "harness"} <= kinds and all(row[2] == "…" for row in rows)  # plain: nothing that changes
@@ -98,7 +99,8 @@ def test_wait_blocks_as_a_call_and_waits_under_await(here, tmp_path):
     import asyncio
 
     names: dict = {}
-    exec(SLOW.replace("0.2", "0.05"), names)
+    exec(SLOW, names)
+    held = hold(2)
     lab = here.go(tmp_path / "lab")
 
     async def both():
@@ -110,23 +112,27 @@ def test_wait_blocks_as_a_call_and_waits_under_await(here, tmp_path):
             while True:
                 await asyncio.sleep(0.01)
                 ticks += 1
+                if ticks > 5:  # if the loop stood still during the wait, it would never end
+                    held.unlink(missing_ok=True)
 
         ticking = asyncio.create_task(tick())
         status = await session.wait()
         ticking.cancel()
-        assert ticks > 5, "the loop stood still"
         plain = session.wait()  # not awaited: a plain call, though in a coroutine
         return status, plain
 
     status, plain = asyncio.run(both())
     assert status.status == plain.status == "completed"
 
+    hold(2)
+
     async def late():
         session = lab.run(names["slow"], background=True)
         try:
             await session.wait(0.05)
         finally:
-            session.kill("harness") if session.state.process else None
+            held_in(session, 2)
+            session.kill("harness")
 
     with pytest.raises(TimeoutError, match=r"0\.05 s; it goes on in the background"):
         asyncio.run(late())
@@ -137,6 +143,7 @@ def test_an_interrupted_await_asks_for_a_pause(here, tmp_path):
 
     names: dict = {}
     exec(SLOW, names)
+    held = hold(2)
     session = here.go(tmp_path / "lab").run(names["slow"], background=True)
 
     async def interrupted():
@@ -147,7 +154,8 @@ def test_an_interrupted_await_asks_for_a_pause(here, tmp_path):
             await waiting
 
     asyncio.run(interrupted())
-    assert session.wait(30).status == "paused"
+    held.unlink()
+    assert session.wait(120).status == "paused"
     assert [e.payload["reason"] for e in session.events() if e.type == "pause_requested"] == ["interrupted"]
 
 

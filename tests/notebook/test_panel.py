@@ -6,7 +6,6 @@ import logging
 import random
 import re
 import threading
-import time
 
 import psutil
 import pytest
@@ -30,7 +29,7 @@ from agentlab.notebook.panel.lanes import LANES, lane_of
 from agentlab.notebook.panel.recoveries import recoveries_html
 from agentlab.notebook.panel.timeline import BLOCKS, blocks_html
 from agentlab.session.state import State
-from tests.notebook.conftest import SLOW, kinds, until
+from tests.notebook.conftest import SLOW, held_in, hold, kinds, until
 
 
 @pytest.fixture
@@ -56,78 +55,135 @@ def opened():
 
 @pytest.fixture
 def naps(lab):
-    """A session of some seconds that has not begun, whose tool is defined here."""
+    """A session that has not begun, whose tool is defined here."""
     names: dict = {}
-    exec(SLOW.replace("0.2", "0.1").replace("12", "8"), names)
+    exec(SLOW.replace("12", "8"), names)
     return lab.create(names["slow"], durability="process")
 
 
 def press(column, name):
-    column.controls[name].button.click()
+    """Press what the panel itself, which may be behind the log, says can act."""
+    act(column, (column.controls | column.asking.controls | {"extend": column.budgeting.control})[name])
 
 
-def says(column, words, seconds=20.0):
-    until(lambda: words in column.said.box.value, seconds)
+def act(column, control):
+    busy = lambda: "al-busy" in control.button._dom_classes  # noqa: E731
+    until(
+        lambda: not busy() and not control.why_not(column.feed.moment),
+        seen=lambda: (control.words, busy(), control.why_not(column.feed.moment)),
+    )
+    control.button.click()
 
 
-def state(column, word, seconds=30.0):
-    until(lambda: column.feed.moment.word == word, seconds)
+def refused(column, name, words):
+    """Press what the panel says can not act, for a reason with these words, which it gives."""
+    control = (column.controls | column.asking.controls)[name]
+    until(lambda: "al-busy" not in control.button._dom_classes and words in control.why_not(column.feed.moment))
+    control.button.click()
+    says(column, words)
+
+
+def says(column, words, seconds=60.0):
+    until(lambda: words in column.said.box.value, seconds, lambda: f"{words!r}, it says {column.said.box.value}")
+
+
+def state(column, word, seconds=60.0):
+    def seen():
+        session = column.session
+        return f"{word}: {column.feed.moment}, said {column.said.box.value}, {session.status()}, {kinds(session)[-8:]}"
+
+    until(lambda: column.feed.moment.word == word, seconds, seen)
 
 
 # --- driving -----------------------------------------------------------------------------------------------------------
 
 
 def test_run_kill_and_wake_by_pressing(naps, opened):
+    held = hold(3)
     column = opened(naps).columns[0]
     assert column.feed.moment.word == "new" and "StartAttempt" in column._head.value
     press(column, "run")
-    until(lambda: "tool_result" in kinds(naps))
-    press(column, "run")
-    says(column, "it is running: nothing to start")
+    held_in(naps, 3)
+    refused(column, "run", "it is running: nothing to start")
     record = dict(naps.state.process)
     assert psutil.pid_exists(record["pid"])
-    until(lambda: not column.controls["kill harness"].why_not(column.feed.moment))
     until(lambda: f"pid {record['pid']}, started" in column.controls["kill harness"].button.tooltip)
     assert "start time matches" in column.controls["kill harness"].button.tooltip
     press(column, "kill harness")
     says(column, f"(pid {record['pid']}), start time checked")
     assert process.liveness(record) == "dead"
     state(column, "crashed")
-    press(column, "kill harness")
-    says(column, "is dead already")
+    refused(column, "kill harness", "is dead already")
+    held.unlink()
     press(column, "wake")
     state(column, "completed")
     (crash,) = column.feed.digest.crashes
     assert crash.over and crash.target == "harness" and crash.cause == "kill by hand"
     assert tuple(crash.steps) == STEPS
-    press(column, "wake")
-    says(column, "it has ended (completed)")
+    refused(column, "wake", "it has ended (completed)")
     assert kinds(naps).count("harness_woken") == 2
 
 
 def test_step_does_the_command_that_was_shown(naps, opened):
     column = opened(naps).columns[0]
+
+    def following(shown):
+        """The command that is shown as next, once it is another one."""
+        found = re.search(r"<span>next</span><code>(\w+)\(", column._head.value)
+        return found[1] if found and found[1] != shown else ""
+
+    shown = ""
     for _ in range(3):
-        shown = re.search(r"<code>(\w+)\(", column._head.value)[1]
+        shown = until(lambda shown=shown: following(shown))
         seq = naps.state.seq
         press(column, "step")
         says(column, f"did {shown}(")
         until(lambda seq=seq: column.feed.digest.seq > seq and column.feed.moment.word == "paused")
-        until(lambda shown=shown: f"<code>{shown}(" not in column._head.value)
-    press(column, "pause")
-    says(column, "it is not running (paused)")
+    refused(column, "pause", "it is not running (paused)")
+
+
+def test_a_press_is_judged_by_how_it_is_and_not_by_how_it_was_seen(naps, opened):
+    """The panel stands still at its first look, as between two of its updates; the session does not."""
+    held = hold(3)
+    panel = opened(naps)
+    (column,) = panel.columns
+    panel.pulse.close()
+    until(lambda: not panel.pulse.thread.alive)
+    naps.start()
+    held_in(naps, 3)
+    assert column.controls["kill harness"].why_not(column.feed.moment) == "it has no harness yet"
+    column.controls["kill harness"].button.click()
+    says(column, "start time checked")
+    assert naps.status().status == "crashed"
+    column.controls["kill harness"].button.click()
+    says(column, "is dead already; the session is crashed")  # the reason of now, not that of the old look
+    assert column.controls["wake"].why_not(column.feed.moment) == "it has not begun: run it"
+    column.controls["wake"].button.click()
+    says(column, "woken")
+    column.controls["wake"].button.click()
+    says(column, "nothing to wake")
+    until(lambda: kinds(naps).count("harness_woken") == 2)
+    column.injecting.what.value = "kill harness"
+    column.injecting.button.click()
+    says(column, "start time checked")
+    held.unlink()
+    until(lambda: not naps.lab.supervisor.alive(naps.id))
+    column.controls["wake"].button.click()
+    says(column, "woken")
+    until(lambda: naps.status().status == "completed")
+    assert kinds(naps).count("harness_woken") == 3
 
 
 def test_pause_does_not_wait_for_a_long_step(lab, opened):
     names: dict = {}
-    exec(SLOW.replace("0.2", "30"), names)
+    exec(SLOW, names)
+    hold(0)
     session = lab.create(names["slow"])
     column = opened(session).columns[0]
     press(column, "run")
-    until(lambda: "tool_requested" in kinds(session))
-    until(lambda: not column.controls["pause"].why_not(column.feed.moment))
+    held_in(session, 0)
     press(column, "pause")
-    says(column, "asked; it rests at the next safe point", 5.0)
+    says(column, "asked; it rests at the next safe point")
     assert "pause_requested" in kinds(session)
     press(column, "kill harness")
     state(column, "paused")
@@ -147,14 +203,14 @@ def test_approval_and_denial(lab, opened):
     assert column.asking.box.layout.display == "none"
     press(column, "run")
     state(column, "waiting")
-    until(lambda: column.asking.box.layout.display == "")
-    shown = {name for name, c in column.asking.controls.items() if c.button.layout.display != "none"}
-    assert shown == {"approve", "deny"} and "press_it" in column.asking._question.value
-    press(column, "wake")
-    says(column, "answer its question first")
-    column.asking.controls["approve"].button.click()
+    until(lambda: column.asking.box.layout.display == "" and "press_it" in column.asking._question.value)
+    offered = lambda: {name for name, c in column.asking.controls.items() if c.button.layout.display != "none"}  # noqa: E731
+    until(lambda: offered() == {"approve", "deny"}, seen=offered)
+    refused(column, "wake", "answer its question first")
+    press(column, "approve")
     state(column, "completed")
-    assert "approval_given" in kinds(session) and column.asking.box.layout.display == "none"
+    assert "approval_given" in kinds(session)
+    until(lambda: column.asking.box.layout.display == "none")
 
 
 def test_a_limit_is_extended(lab, opened):
@@ -170,7 +226,7 @@ def test_a_limit_is_extended(lab, opened):
     says(column, "write the new limit")
     column.budgeting.dimension.value = "tool_calls"
     column.budgeting.limit.value = "20"
-    column.budgeting.control.button.click()
+    press(column, "extend")
     says(column, "tool_calls may now reach 20")
     until(lambda: "2 of 20" in column.budgeting._bars.value)
     press(column, "run")
@@ -225,6 +281,7 @@ def test_restore_and_fork_from_a_row(finished, opened):
 
 
 def test_it_says_what_it_is_about_to_strike(naps, opened):
+    held = hold(2)
     column = opened(naps).columns[0]
     injecting = column.injecting
     column.tabs["inject"].value = True
@@ -237,12 +294,13 @@ def test_it_says_what_it_is_about_to_strike(naps, opened):
     injecting.button.click()
     says(column, "SIGSTOP to the harness")
     pid = naps.state.process["pid"]
-    assert process.stopped(pid)
+    until(lambda: process.stopped(pid))
     until(lambda: "stopped" in injecting._preview.value)
     injecting.what.value = "continue harness"
     injecting.button.click()
     says(column, "SIGCONT to the harness")
-    assert not process.stopped(pid)
+    until(lambda: not process.stopped(pid))
+    held.unlink()
     state(column, "completed")
 
 
@@ -283,13 +341,15 @@ def test_faults_in_words(naps, opened, when):
 
 
 def test_a_lost_reply_is_armed_in_a_running_session(naps, opened):
+    held = hold(2)
     column = opened(naps).columns[0]
     press(column, "run")
-    until(lambda: "tool_requested" in kinds(naps))
+    held_in(naps, 2)
     column.injecting.what.value = "tool: lost_reply"
     column.injecting.number.value = "1"
     column.injecting.button.click()
     says(column, "armed tool:lost_reply")
+    held.unlink()
     state(column, "completed")
     assert kinds(naps).count("fault_injected") == 1 and kinds(naps).count("harness_woken") == 1
 
@@ -447,10 +507,9 @@ def test_a_broken_part_is_logged_once_and_the_others_go_on(naps, opened, monkeyp
     column = panel.columns[0]
     monkeypatch.setattr(column.timeline, "show", lambda digest: 1 / 0)
     with caplog.at_level(logging.ERROR, "agentlab.panel"):
-        panel.beat()
-        panel.beat()
         until(lambda: "ZeroDivisionError" in caplog.text)
-        panel.beat()
+        beats = panel.pulse.beats
+        until(lambda: panel.pulse.beats > beats + 2)
     assert sum("timeline" in record.message for record in caplog.records) == 1
     press(column, "run")
     state(column, "completed")
@@ -459,27 +518,27 @@ def test_a_broken_part_is_logged_once_and_the_others_go_on(naps, opened, monkeyp
 def test_two_sessions_side_by_side_and_each_kills_its_own(lab, opened):
     names: dict = {}
     exec(SLOW, names)
+    held = hold(3)
     first, second = lab.create(names["slow"]), lab.create(names["slow"])
     panel = opened(first, second)
     one, two = panel.columns
     press(one, "run")
     press(two, "run")
-    until(lambda: "tool_result" in kinds(first) and "tool_result" in kinds(second))
-    until(lambda: not two.controls["kill harness"].why_not(two.feed.moment))
+    held_in(first, 3)
+    held_in(second, 3)
     press(two, "kill harness")
     says(two, "start time checked")
+    held.unlink()
     state(one, "completed")
     assert "fault_injected" not in kinds(first) and kinds(first).count("harness_woken") == 1
-    assert two.feed.moment.word == "crashed"
+    state(two, "crashed")
 
 
 def test_at_most_four_updates_a_second_however_often_it_is_pressed(naps, opened):
     panel = opened(naps)
     column = panel.columns[0]
     press(column, "run")
-    while column.feed.moment.word != "completed":
-        panel.pulse.soon()
-        time.sleep(0.005)
+    until(lambda: panel.pulse.soon() or column.feed.moment.word == "completed")
     until(lambda: panel.pulse.beats > 6, 60)
     began = list(panel.pulse.began)
     assert all(later - sooner >= 1.0 for sooner, later in zip(began, began[4:], strict=False))

@@ -8,15 +8,15 @@ from typing import Any
 
 from agentlab.lab import Session
 from agentlab.notebook.panel.allowed import Moment
-from agentlab.notebook.panel.controls import LEAVES_S, Control, Say
+from agentlab.notebook.panel.controls import LEAVES_S, Control
 from agentlab.notebook.panel.deeds import Deeds
-from agentlab.notebook.panel.feed import Feed
+from agentlab.notebook.panel.judging import Judge, Say
 
 
 class Asking:
     """Shown only while the session waits for a person. An answer also wakes it."""
 
-    def __init__(self, widgets: Any, feed: Feed, deeds: Deeds, say: Say, soon: Callable[[], None]) -> None:
+    def __init__(self, widgets: Any, judge: Judge, deeds: Deeds, say: Say, soon: Callable[[], None]) -> None:
         self._question = widgets.HTML()
         self.text = widgets.Text(placeholder="your answer", continuous_update=False)
         made: dict[str, tuple[str, Callable[[Session], None]]] = {
@@ -29,7 +29,7 @@ class Asking:
         }
         self.controls = {
             name: Control(
-                widgets, words, "answer", deeds, feed, say, _answering(answer),
+                widgets, words, "answer", deeds, judge, say, _answering(answer),
                 help=f"{name}, and go on", after=soon, also=self._empty if name == "reply" else lambda: "",
             )
             for name, (words, answer) in made.items()

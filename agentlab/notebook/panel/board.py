@@ -84,11 +84,12 @@ class Panel:
     def beat(self) -> bool:
         """Bring everything up to date once; whether a session is at work."""
         busy = False
-        for column in self.columns:
-            try:
-                busy = bool(column.beat()) or busy
-            except Exception as error:  # a log that can not be read: the others are shown all the same
-                column.said(f"its log can not be read: {error}", True)
+        with self._lock:  # a column is brought up to date by one thread at a time
+            for column in self.columns:
+                try:
+                    busy = bool(column.beat()) or busy
+                except Exception as error:  # a log that can not be read: the others are shown all the same
+                    column.said(f"its log can not be read: {error}", True)
         return busy
 
     def _beat(self) -> bool:

@@ -9,9 +9,9 @@ from typing import Any
 from agentlab.errors import UserError
 from agentlab.lab import Session
 from agentlab.notebook.panel.allowed import Moment
-from agentlab.notebook.panel.controls import Control, Say
+from agentlab.notebook.panel.controls import Control
 from agentlab.notebook.panel.deeds import Deeds
-from agentlab.notebook.panel.feed import Feed
+from agentlab.notebook.panel.judging import Judge, Say
 
 ROWS = 12
 
@@ -19,12 +19,12 @@ ROWS = 12
 class Budgeting:
     """Bars of used shares, and the form that extends a limit. Extensions set an absolute new limit."""
 
-    def __init__(self, widgets: Any, feed: Feed, deeds: Deeds, say: Say, soon: Callable[[], None]) -> None:
+    def __init__(self, widgets: Any, judge: Judge, deeds: Deeds, say: Say, soon: Callable[[], None]) -> None:
         self._bars = widgets.HTML()
         self.dimension = widgets.Dropdown(options=["—"], tooltip="which limit")
         self.limit = widgets.Text(placeholder="new limit", continuous_update=True)
         self.control = Control(
-            widgets, "+ extend", "extend", deeds, feed, say, self._extend,
+            widgets, "+ extend", "extend", deeds, judge, say, self._extend,
             help="set a new, absolute limit", after=soon, also=self._wrong,
         )  # fmt: skip
         form = widgets.HBox([self.dimension, self.limit, self.control.button])

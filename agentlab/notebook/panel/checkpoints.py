@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from html import escape
 from typing import Any
 
 from agentlab.counting import counted
 from agentlab.lab import Session
 from agentlab.notebook.panel.allowed import why_not
-from agentlab.notebook.panel.controls import Say
 from agentlab.notebook.panel.deeds import Deeds
 from agentlab.notebook.panel.digest import CheckpointRow, size_text, time_text
 from agentlab.notebook.panel.feed import Feed
+from agentlab.notebook.panel.judging import Judge, Say
 
 ROWS = 6
 """Rows shown at a time; the buttons below turn the pages."""
@@ -25,8 +27,12 @@ DIFFERENCES = 12
 class Checkpoints:
     """The rows. They are made once and filled anew, so the page never holds more than :data:`ROWS` of them."""
 
-    def __init__(self, widgets: Any, feed: Feed, deeds: Deeds, say: Say, soon: Callable[[], None]) -> None:
-        self._feed, self._deeds, self._say, self._soon = feed, deeds, say, soon
+    def __init__(
+        self, widgets: Any, feed: Feed, judge: Judge, deeds: Deeds, say: Say, soon: Callable[[], None]
+    ) -> None:
+        self._feed, self._judge, self._deeds, self._say, self._soon = feed, judge, deeds, say, soon
+        self.lock = threading.RLock()
+        """Held while rows are filled or ticked: the panel's thread and whoever clicks take turns."""
         self._page = 0
         self._chosen: list[int] = []
         self._rows = [_Row(widgets, self) for _ in range(ROWS)]
@@ -48,6 +54,10 @@ class Checkpoints:
 
     def show(self) -> None:
         """Bring the rows up to date."""
+        with self.lock:
+            self._show()
+
+    def _show(self) -> None:
         with self._feed.digest.lock:
             known = list(self._feed.digest.checkpoints)[::-1]
         self._page = max(0, min(self._page, (len(known) - 1) // ROWS))
@@ -62,14 +72,16 @@ class Checkpoints:
         _set(self._count, f"<span class='al-quiet'>{words}</span>")
 
     def _turn(self, by: int) -> None:
-        self._page += by
-        self.show()
+        with self.lock:
+            self._page += by
+            self._show()
 
     def tick(self, seq: int, on: bool) -> None:
         """A row was ticked: the newest two ticked ones are those to compare."""
-        self._chosen = [s for s in self._chosen if s != seq] + ([seq] if on else [])
-        self._chosen = self._chosen[-2:]
-        self.show()
+        with self.lock:
+            self._chosen = [s for s in self._chosen if s != seq] + ([seq] if on else [])
+            self._chosen = self._chosen[-2:]
+            self._show()
 
     # --- doing -------------------------------------------------------------------------------------------------------
 
@@ -82,17 +94,17 @@ class Checkpoints:
         self._act("fork", "fork", row, lambda session: _forked(session, row.seq))
 
     def _act(self, name: str, action: str, row: CheckpointRow, work: Callable[[Session], str]) -> None:
-        why = why_not(action, self._feed.moment)
-        if why:
-            self._say(f"{name} {row.seq}: {why}", True)
-            return
-        self._say(f"{name} {row.seq} …", False)
+        words = f"{name} {row.seq}"
 
         def said(result: Any, complaint: str) -> None:
-            self._say(f"{name} {row.seq}: {complaint or result}", bool(complaint))
+            self._say(f"{words}: {complaint or result}", bool(complaint))
             self._soon()
 
-        self._deeds.do(work, said)
+        def act() -> None:
+            self._say(f"{words} …", False)
+            self._deeds.do(work, said)
+
+        self._judge.press(words, partial(why_not, action), act)
 
     def _do_compare(self) -> None:
         if len(self._chosen) != 2:
@@ -127,8 +139,9 @@ class _Row:
         self._fork.on_click(lambda _: self._row and owner.fork(self._row))
 
     def _ticked(self, change: Any) -> None:
-        if not self._showing and self._row is not None:
-            self._owner.tick(self._row.seq, bool(change["new"]))
+        with self._owner.lock:  # else a tick that comes while the panel's thread fills the row would pass for its own
+            if not self._showing and self._row is not None:
+                self._owner.tick(self._row.seq, bool(change["new"]))
 
     def show(self, row: CheckpointRow | None, now_us: float, chosen: list[int]) -> None:
         changed = row != self._row

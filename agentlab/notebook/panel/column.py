@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable
 from functools import partial
@@ -17,6 +18,7 @@ from agentlab.notebook.panel.deeds import Deeds, own
 from agentlab.notebook.panel.feed import Feed
 from agentlab.notebook.panel.header import header_html
 from agentlab.notebook.panel.injecting import Injecting
+from agentlab.notebook.panel.judging import Judge
 from agentlab.notebook.panel.loglines import LogLines
 from agentlab.notebook.panel.plots import Plots
 from agentlab.notebook.panel.recoveries import recoveries_html
@@ -41,12 +43,13 @@ class Column:
         self.said = SaidLine(widgets)
         self._head = widgets.HTML()
         self.timeline = Timeline(widgets)
+        judge = self._judge = Judge(self.feed, self._quick, self.said, soon)
         self.controls = self._controls(widgets)
-        self.asking = Asking(widgets, self.feed, self._slow, self.said, soon)
+        self.asking = Asking(widgets, judge, self._slow, self.said, soon)
         self._recovery = widgets.HTML()
-        self.checkpoints = Checkpoints(widgets, self.feed, self._slow, self.said, soon)
-        self.injecting = Injecting(widgets, self.feed, self._quick, self.said, soon)
-        self.budgeting = Budgeting(widgets, self.feed, self._quick, self.said, soon)
+        self.checkpoints = Checkpoints(widgets, self.feed, judge, self._slow, self.said, soon)
+        self.injecting = Injecting(widgets, self.feed, judge, self._quick, self.said, soon)
+        self.budgeting = Budgeting(widgets, judge, self._quick, self.said, soon)
         self.plots = Plots(widgets, own(session))
         self.log = LogLines(widgets, self.feed.digest)
         self.sections = {
@@ -80,7 +83,7 @@ class Column:
                 words,
                 action,
                 deeds,
-                self.feed,
+                self._judge,
                 self.said,
                 work,
                 help=help,
@@ -178,7 +181,7 @@ class Column:
         left = self._driven and not now.driven and now.word == "crashed"
         self._driven = now.driven
         if left:
-            self._quick.do(lambda session: session.wait(0.5), self._excused)
+            self._quick.do(_excuse, self._excused)
 
     def _excused(self, result: Any, complaint: str) -> None:
         if complaint:
@@ -189,3 +192,8 @@ class Column:
         self._slow.close()
         self._quick.close()
         self.plots.close()
+
+
+def _excuse(session: Session) -> None:
+    with contextlib.suppress(TimeoutError):  # woken again meanwhile: it needs no excuse
+        session.wait(0.5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from html import escape
 from typing import Any
@@ -10,11 +11,10 @@ from agentlab.counting import counted
 from agentlab.lab import Session
 from agentlab.notebook.panel.allowed import Moment, why_not
 from agentlab.notebook.panel.deeds import Deeds
-from agentlab.notebook.panel.feed import Feed
+from agentlab.notebook.panel.judging import Judge, Say
 
-LEAVES_S = 10.0
-"""How long a harness that has come to rest may take to leave."""
-Say = Callable[[str, bool], None]
+LEAVES_S = 30.0
+"""How long a harness that has come to rest may take to leave; a loaded machine may need seconds for it."""
 
 
 class SaidLine:
@@ -44,7 +44,7 @@ class Control:
         words: str,
         action: str,
         deeds: Deeds,
-        feed: Feed,
+        judge: Judge,
         say: Say,
         work: Callable[[Session], str],
         *,
@@ -59,8 +59,9 @@ class Control:
         if style:
             self.button.add_class(style)
         self.words, self.action, self.help = words.strip(), action, help
-        self._deeds, self._feed, self._say, self._work, self._after, self._also = deeds, feed, say, work, after, also
+        self._deeds, self._judge, self._say, self._work, self._after, self._also = deeds, judge, say, work, after, also
         self._busy = False
+        self._begins = threading.Lock()
         self._why = ""
         self.button.on_click(self._pressed)
 
@@ -83,11 +84,13 @@ class Control:
         if self._busy:
             self._say(f"{self.words}: already on it", False)
             return
-        why = self.why_not(self._feed.moment)
-        if why:
-            self._say(f"{self.words}: {why}", True)
-            return
-        self._busy = True
+        self._judge.press(self.words, self.why_not, self._act)
+
+    def _act(self) -> None:
+        with self._begins:
+            if self._busy:  # pressed twice, and what the first press was about is being done
+                return
+            self._busy = True
         self.button.add_class("al-busy")
         self._say(f"{self.words} …", False)
         self._deeds.do(self._work, self._done)

@@ -21,11 +21,12 @@ class Feed:
     def __init__(self, session: Session) -> None:
         self.session = session
         self._log = session.lab.store.open(session.id)
-        self._reader = Reader(self._log, session.lab.store.blobs)
+        self._reader = self._opened()
+        self._aside: Reader | None = None
         self.digest = Digest()
         self._planned: tuple[int, str, str] = (-1, "", "")
         self._definition: tuple[int, Definition] | None = None
-        self.moment = self._moment()
+        self.moment = self._moment(self._reader)
 
     def look(self) -> bool:
         """Take in what has landed since the last look; whether anything has.
@@ -34,12 +35,15 @@ class Feed:
             LogCorrupt: the log does not verify.
         """
         before = self.digest.seq
-        state, fresh = self._reader.look()
+        _, fresh = self._reader.look()
         if fresh and fresh[0].seq == before + 1:
             self.digest.take(fresh)
-        elif before < state.seq:  # the reader begins at a checkpoint; the digest has to know all
-            self.digest.take(self._log.replay(before + 1, min(before + CHUNK, state.seq)))
-        now = self._moment()
+        now = self._moment(self._reader)
+        seq = self.digest.seq
+        if (
+            seq < now.state.seq
+        ):  # the reader begins at a checkpoint, or has looked once more; the digest has to know all
+            self.digest.take(self._log.replay(seq + 1, min(seq + CHUNK, now.state.seq)))
         changed = self.digest.seq != before or now.word != self.moment.word
         self.moment = now
         return changed
@@ -49,8 +53,22 @@ class Feed:
         """Whether there is more of the log to be read: a long one is read in pieces, and shown meanwhile."""
         return self.digest.seq < self.moment.state.seq
 
-    def _moment(self) -> Moment:
-        state, alive = self._reader.standing()
+    def afresh(self) -> Moment:
+        """How it is at this moment, read aside; for one other thread than the one that looks.
+
+        Raises:
+            LogCorrupt: the log does not verify.
+        """
+        if self._aside is None:
+            self._aside = self._opened()
+        return self._moment(self._aside)
+
+    def _opened(self) -> Reader:
+        store = self.session.lab.store
+        return Reader(store.open(self.session.id), store.blobs)
+
+    def _moment(self, reader: Reader) -> Moment:
+        state, alive = reader.standing()
         status = status_of(state, alive) if state.seq else never_accepted(self.session.id)
         return Moment(state, status, self.session.lab.supervisor.alive(self.session.id))
 

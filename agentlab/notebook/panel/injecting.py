@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Callable
 from html import escape
 from typing import Any
@@ -14,9 +15,9 @@ from agentlab.events import Draft
 from agentlab.lab import Session
 from agentlab.notebook.panel.allowed import Moment, alive, why_not
 from agentlab.notebook.panel.choices import CHOICES, Choice
-from agentlab.notebook.panel.controls import Say
 from agentlab.notebook.panel.deeds import Deeds
 from agentlab.notebook.panel.feed import Feed
+from agentlab.notebook.panel.judging import Judge, Say
 from agentlab.notebook.panel.targets import record_of, target_words
 
 NOW, POINT, STEP, EVENT, AFTER = "now", "at a crash point", "at a plan step", "at an event", "after seconds"
@@ -29,8 +30,11 @@ _SIGNALS = {"kill": "SIGKILL", "stop": "SIGSTOP", "cont": "SIGCONT"}
 class Injecting:
     """The form. The line above the button says what will be struck; nothing else is."""
 
-    def __init__(self, widgets: Any, feed: Feed, deeds: Deeds, say: Say, soon: Callable[[], None]) -> None:
-        self._feed, self._deeds, self._say, self._soon = feed, deeds, say, soon
+    def __init__(
+        self, widgets: Any, feed: Feed, judge: Judge, deeds: Deeds, say: Say, soon: Callable[[], None]
+    ) -> None:
+        self._judge, self._deeds, self._say, self._soon = judge, deeds, say, soon
+        self._showing = threading.RLock()
         points = [*POINTS, *(p.value for p in CrashPoint if p.value not in POINTS)]
         self.what = widgets.Dropdown(options=list(CHOICES), tooltip="what is to fail")
         self.when = widgets.Dropdown(options=list(WHEN), tooltip="when it is to fail")
@@ -57,6 +61,10 @@ class Injecting:
 
     def show(self, now: Moment) -> None:
         """Say what is about to be struck; hide what is not asked for."""
+        with self._showing:  # the panel's thread, and whoever changes a field, take turns
+            self._show(now)
+
+    def _show(self, now: Moment) -> None:
         group = self.choice.group
         for field, shown in (
             (self.when, group == "process"),
@@ -128,10 +136,20 @@ class Injecting:
         return why_not("checkpoint", now)
 
     def _pressed(self, _: Any) -> None:
-        why = self.why_not(self._feed.moment)
-        if why:
-            self._say(f"inject: {why}", True)
-            return
+        pressed = self._chosen()
+
+        def act() -> None:
+            if self._chosen() == pressed:
+                self._act()
+            else:
+                self._say("inject: the form was changed meanwhile: press again", True)
+
+        self._judge.press("inject", self.why_not, act)
+
+    def _chosen(self) -> tuple[str, ...]:
+        return tuple(field.value for field in (self.what, self.when, self.point, self.number, self.seed))
+
+    def _act(self) -> None:
         choice = self.choice
         seed = int(self.seed.value) if choice.group in ("random", "schedule") else None
         work = striking(choice.action, choice.target) if self.at_once else arming(self.spec(), seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from html import escape
 from typing import Any
 
@@ -16,6 +17,7 @@ class LogLines:
 
     def __init__(self, widgets: Any, digest: Digest) -> None:
         self._digest = digest
+        self._showing = threading.RLock()
         self.filter = widgets.Text(
             placeholder="filter: words that a line must hold, as in  tool error", continuous_update=True
         )
@@ -26,6 +28,10 @@ class LogLines:
 
     def show(self) -> None:
         """Bring the lines up to date."""
+        with self._showing:  # the panel's thread, and whoever types a filter, take turns
+            self._show()
+
+    def _show(self) -> None:
         words = self.filter.value.lower().split()
         with self._digest.lock:
             known = list(self._digest.lines)

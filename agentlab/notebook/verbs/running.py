@@ -12,13 +12,13 @@ from agentlab.authoring import Task, task_names
 from agentlab.errors import UserError
 from agentlab.lab import Session
 from agentlab.lab.parameters import assigned, parameters
-from agentlab.notebook.live import follow
+from agentlab.notebook.live import counted_interrupts, follow
 from agentlab.notebook.place import model_named, task_named, tasks_in, tools_named
 from agentlab.notebook.registry import Request, verb
 from agentlab.notebook.results import RunResult, next_commands
 from agentlab.notebook.views import Said, StatusView
 
-_BEGINS_S = 10.0
+_BEGINS_S = 30.0
 """How long a start in the background is watched, so that what follows in the cell finds it running."""
 
 
@@ -74,17 +74,24 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
 )  # fmt: skip
 def run(request: Request) -> RunResult | Said:
     """Begin a session and wait for it, unless it is to run in the background."""
-    session = _begin(request)
-    return _in_background(session) if request.options.background else finish(session, request.options.timeout)
+    session = _created(request)
+    if request.options.background:
+        session.start()
+        return _in_background(session)
+    with counted_interrupts():  # from here on an Interrupt pauses: it is not raised between the start and the wait
+        session.start()
+        return finish(session, request.options.timeout)
 
 
 @verb("start", "run a task in the background", "%agent start sales_report", _start_arguments, takes_cell=True)
 def start(request: Request) -> Said:
     """Begin a session and return at once."""
-    return _in_background(_begin(request))
+    session = _created(request)
+    session.start()
+    return _in_background(session)
 
 
-def _begin(request: Request) -> Session:
+def _created(request: Request) -> Session:
     o = request.options
     overrides: dict[str, Any] = {
         name: getattr(o, name)
@@ -105,9 +112,7 @@ def _begin(request: Request) -> Session:
         seed=o.seed,
         **overrides,
     )
-    request.place.take(session)
-    session.start()
-    return session
+    return request.place.take(session)
 
 
 def _task(request: Request) -> Task:
@@ -171,8 +176,13 @@ def wake(request: Request) -> RunResult | Said:
     """Go on with a session that rests or crashed."""
     o = request.options
     session = request.place.session(o.session)
-    session.wake(model=o.model, tools=o.tools, takeover=o.takeover, trust=o.trust, confirm=o.confirm, background=True)
-    return _in_background(session) if o.background else finish(session, o.timeout)
+    how = {"model": o.model, "tools": o.tools, "takeover": o.takeover, "trust": o.trust, "confirm": o.confirm}
+    if o.background:
+        session.wake(**how, background=True)
+        return _in_background(session)
+    with counted_interrupts():
+        session.wake(**how, background=True)
+        return finish(session, o.timeout)
 
 
 def _one_session(parser: argparse.ArgumentParser) -> None:
