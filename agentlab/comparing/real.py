@@ -22,7 +22,7 @@ from agentlab.lab import Lab, Session
 
 ENDLESS = 64
 """Deaths that are armed for a crash loop without an end: the keeper gives up long before."""
-SETTLE_S = 10.0
+SETTLE_S = 60.0
 
 
 class RealRunner:

@@ -13,6 +13,8 @@ import pytest
 
 from agentlab.effects.receiver import ReceiverProcess
 from agentlab.lab import Lab
+from tests.cli import slowly
+from tests.effects.helpers import until
 
 ROOT = str(Path(__file__).parents[2])
 SLOWLY = "scripted:tests.cli.slowly:policy"
@@ -22,7 +24,7 @@ def environment():
     return {**os.environ, "PYTHONPATH": ROOT, "PYTHONUNBUFFERED": "1"}
 
 
-def agentlab(*words, timeout=120):
+def agentlab(*words, timeout=280):
     argv = [sys.executable, "-m", "agentlab", *map(str, words)]
     return subprocess.run(argv, capture_output=True, text=True, env=environment(), timeout=timeout)
 
@@ -179,16 +181,23 @@ def test_an_interrupted_run_pauses_and_a_wake_completes_it(tmp_path):
     with ReceiverProcess(tmp_path / "receiver") as receiver:
         argv = [sys.executable, "-m", "agentlab", "run", "sales_report", "--lab", str(lab), "--session", "may"]
         argv += ["--model", SLOWLY, "--param", f"receiver_url={receiver.url}"]
+        gate = tmp_path / "gate"
         with subprocess.Popen(
-            argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(), start_new_session=True
-        ) as run:
+            argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**environment(), slowly.GATE: str(gate)},
+            start_new_session=True,
+        ) as run:  # fmt: skip
             said = []
             for line in run.stdout:
                 said.append(line)
                 if "step_completed" in line:
                     break
             os.killpg(run.pid, signal.SIGINT)  # as a terminal does: everyone in the foreground gets it
-            rest, errors = run.communicate(timeout=120)
+            with Lab(lab) as looked:
+                until(
+                    lambda: "pause_requested" in {e.type for e in looked.session("may").events()}, "it is told to pause"
+                )
+            gate.touch()
+            rest, errors = run.communicate(timeout=280)
         assert run.returncode == 0 and errors == "", errors
         last = (said + rest.splitlines())[-1]
         assert "may: paused" in last, last
@@ -217,7 +226,7 @@ def test_a_run_with_kills_completes_too(tmp_path):
 
 def test_bench_measures_what_it_says():
     out = subprocess.run(
-        [sys.executable, "-m", "agentlab", "bench", "--quick", "--json"], capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", "agentlab", "bench", "--quick", "--json"], capture_output=True, text=True, timeout=280
     )
     assert out.returncode == 0, out.stderr
     figures = json.loads(out.stdout)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from agentlab.authoring import Task, step, tool
+from agentlab.calling import task_params
 from agentlab.models.scripted import call, say
 from agentlab.models.view import View
 
@@ -12,8 +13,22 @@ from agentlab.models.view import View
 def work(number: int, seconds: float = 0.0) -> int:
     """Do one piece of work."""
     time.sleep(seconds)
+    _wait(number)
     Path(f"piece-{number}").write_text("done")
     return number
+
+
+def _wait(number: int) -> None:
+    """Where a test needs it: the piece ``held`` waits until the file ``gate`` is there, or, the first time, to be killed."""
+    params = task_params()
+    if number != params.get("held"):
+        return
+    gate, once = Path(params.get("gate", "/")), params.get("once")
+    while not gate.exists():
+        time.sleep(0.01)
+    if once and not Path(once).exists():
+        Path(once).touch()
+        time.sleep(30)
 
 
 def policy(view: View) -> Any:

@@ -1,4 +1,7 @@
-"""A process that sweeps slowly, to be killed: ``python sweeper.py LAB LEDGER``. Each call of its function is a line in a ledger."""
+"""A process that sweeps slowly, to be killed: ``python sweeper.py LAB LEDGER``. Each call of its function is a line in a ledger.
+
+In that process calls after the sixth wait to be killed, so that the sweep is never over before.
+"""
 
 import os
 import sys
@@ -7,13 +10,14 @@ from pathlib import Path
 
 import agentlab as al
 
-LEDGER = "AGENTLAB_TEST_LEDGER"
+LEDGER, HOLD = "AGENTLAB_TEST_LEDGER", "AGENTLAB_TEST_HOLD"
 
 
 def slowly(number, letter, seed):
-    with open(os.environ[LEDGER], "a") as file:
-        file.write(f"{number} {letter} {seed} {os.getpid()}\n")
-    time.sleep(0.15)
+    with open(os.environ[LEDGER], "ab", buffering=0) as file:
+        file.write(f"{number} {letter} {seed} {os.getpid()}\n".encode())
+        before = Path(os.environ[LEDGER]).read_bytes()[: file.tell()].count(b"\n")
+    time.sleep(600 if HOLD in os.environ and before > 6 else 0.15)
     if number == 2 and letter == "b":
         raise ValueError("two b fails")
     return {"sum": number + seed, "word": letter * number}
@@ -24,6 +28,6 @@ def run(lab):
 
 
 if __name__ == "__main__":
-    os.environ[LEDGER] = sys.argv[2]
+    os.environ |= {LEDGER: sys.argv[2], HOLD: "yes"}
     Path(sys.argv[2]).touch()
     run(sys.argv[1])

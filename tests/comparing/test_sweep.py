@@ -1,6 +1,7 @@
 """``al.sweep``: any function over any grid, killed and gone on with, failures as rows, a bar with the time left."""
 
 import concurrent.futures
+import contextlib
 import math
 import os
 import re
@@ -10,6 +11,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -203,22 +205,25 @@ def test_a_run_that_kills_its_worker_is_a_failed_run_and_the_others_are_done(tmp
 
 
 def _sleep(number):
-    time.sleep(60.0)
+    time.sleep(3600.0)
 
 
 def test_an_interrupt_ends_the_workers_in_the_middle_of_what_they_do(tmp_path):
     seen = []
 
     def interrupt(progress):
-        seen.extend(p for p in psutil.Process().children(recursive=True) if "spawn_main" in " ".join(p.cmdline()))
+        for child in psutil.Process().children(recursive=True):
+            with contextlib.suppress(psutil.Error):  # it has just gone
+                if "spawn_main" in " ".join(child.cmdline()):
+                    seen.append(child)
         if seen:
             raise KeyboardInterrupt
 
-    lab, began = al.Lab(tmp_path), time.monotonic()
+    lab = al.Lab(tmp_path)
     with pytest.raises(KeyboardInterrupt):
         al.sweep({"number": [1, 2]}, _sleep, lab=lab, progress=interrupt)
     until(lambda: not any(_alive(worker.pid) for worker in seen))
-    assert time.monotonic() - began < 50 and lab.statuses()[0].status == "paused"
+    assert lab.statuses()[0].status == "paused"
 
 
 def test_an_executor_that_breaks_is_told_and_the_sweep_can_go_on(tmp_path, threads):
@@ -254,7 +259,7 @@ def test_a_task_runs_over_its_own_fields_whatever_they_are(tmp_path, threads):
 def _local(folder):
     with own_lab(folder) as lab:
         session = lab.create("sea_table")
-        assert drive(session, Crashes(), 0, 120.0) is False
+        assert drive(session, Crashes(), 0, 240.0) is False
         return session.events()
 
 
@@ -276,15 +281,16 @@ def test_kinds_of_sandboxes_are_swept_by_their_names(tmp_path, threads):
     assert frame.calls.nunique() == 1 and (frame.bytes > 0).all()  # the same task takes the same way in both
 
 
-def test_the_bar_says_how_far_it_is_and_how_long_it_will_take():
-    told = []
+def test_the_bar_says_how_far_it_is_and_how_long_it_will_take(monkeypatch):
+    told, now = [], [1000.0]
+    monkeypatch.setattr("agentlab.comparing.progress.time", SimpleNamespace(monotonic=lambda: now[0]))
     meter = Meter("s", 10, 2, told.append)
-    meter._started -= 30.0
+    now[0] += 30.0
     for error in ("", "", "x"):
         meter.count(error)
     meter.tick(last=True)
     (seen,) = told
-    assert (seen.done, seen.failed, seen.total) == (5, 1, 10) and seen.left_s == pytest.approx(50, rel=0.05)
+    assert (seen.done, seen.failed, seen.total) == (5, 1, 10) and seen.left_s == pytest.approx(50)
     assert "5/10, 1 failed, 0:30, 0:50 left" in seen.line() and clock(3725) == "1:02:05"
 
 

@@ -61,7 +61,7 @@ def test_schemes_differ_in_what_a_crash_costs():
 def test_a_session_of_a_lab_is_replayed_and_the_newest_of_a_task_is_found(tmp_path):
     with ThreadPoolExecutor(1) as threads, own_lab(str(tmp_path)) as lab:
         session = lab.create("sea_table", policy="steps=1")
-        assert drive(session, Crashes(), 0, 60.0) is False
+        assert drive(session, Crashes(), 0, 240.0) is False
         asked = {"policies": ["every=5", "never"], "schemes": ["hybrid", "snapshot"], "faults": 2.0, "seeds": 50}
         asked |= {"executor": threads}
         found = al.compare(session, mode="what-if", lab=lab, progress=False, **asked)
