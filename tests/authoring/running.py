@@ -62,7 +62,7 @@ class Bench:
     def call(self, ref: Mapping[str, Any], effect: str, arguments: Mapping[str, Any], role: str = "") -> ToolOutcome:
         """Call what a reference stands for; ``role`` is ``.verify`` for a verify function."""
         self._calls += 1
-        asked = ToolInvocation(f"c{self._calls}{role or '.1'}", ref, arguments, key="key-1", timeout_s=30.0)
+        asked = ToolInvocation(f"c{self._calls}{role or '.1'}", ref, arguments, key="key-1", timeout_s=120.0)
         if effect == "sandboxed":
             sandbox = self._ready()
             return result_of(sandbox.execute(f"e{self._calls}", execution_for(asked, ref.get("blob"))))
@@ -79,7 +79,7 @@ class Bench:
     def _ready(self) -> LocalSandbox:
         if self._sandbox is None:
             sandboxes = LocalSandboxes(self.folder, self.blobs.root, self._spawner, SystemClock())
-            self._sandbox = sandboxes.provision("s", 1, Resources(timeout_s=30.0))
+            self._sandbox = sandboxes.provision("s", 1, Resources(timeout_s=120.0))
             self._sandbox.confirm()
         return self._sandbox
 

@@ -62,7 +62,7 @@ def test_types_of_a_script(first_line: str, bench: Bench, tmp_path: Path) -> Non
     script = tmp_path / "script.py"
     script.write_text(first_line + SCRIPT)
     env = {**os.environ, "TEST_BLOBS": str(bench.blobs.root)}
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=env, timeout=60)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=env, timeout=240)
     assert done.returncode == 0, done.stderr
     definition, _, _ = bench.take(done.stdout)
     for tool in ("plain", "inside", "caller", "method", "wrapped", "part"):
