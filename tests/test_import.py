@@ -35,7 +35,7 @@ def python(code: str, folder: Path) -> str:
     root = str(Path(agentlab.__file__).parent.parent)
     env["PYTHONPATH"] = root
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, cwd=folder, env=env, timeout=60
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, cwd=folder, env=env, timeout=240
     )
     assert done.returncode == 0 and done.stderr == "", done.stderr
     return done.stdout

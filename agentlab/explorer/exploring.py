@@ -120,13 +120,15 @@ class Explorer:
             stack += reversed(self._visit(stack.pop()))
 
     def at_random(self, seed: int, seconds: float) -> None:
-        """For ``seconds`` schedules of deaths and misbehaving services, drawn by ``seed``."""
+        """For ``seconds`` schedules of deaths and misbehaving services, drawn by ``seed``; one at least, however slow it is."""
         end = time.monotonic() + seconds
         self._expect_troubles()
         for schedule in schedules(self.visits, self.calls, seed, self.subject.definition.durability != "process"):
-            if time.monotonic() >= end or self._enough():
+            if self._enough():
                 return
             self._try("random", schedule, seed)
+            if time.monotonic() >= end:
+                return
 
     def misbehaving(self) -> None:
         """Every kind of misdeed of every service at every call that the undisturbed run makes, one at a time.

@@ -161,7 +161,7 @@ def begin(lab: Any, task: Any, schedule: Schedule, **overrides: Any) -> Any:
     return session
 
 
-def real(session: Any, executed: int, timeout_s: float = 90.0) -> Seen:
+def real(session: Any, executed: int, timeout_s: float = 240.0) -> Seen:
     """What a session that :func:`begin` started came to; ``executed`` is what the outside's own ledger counts."""
     session.wait(timeout_s)
     if session.state.control.status == "paused" and session.state.control.reason in GAVE_UP:

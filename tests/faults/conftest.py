@@ -22,7 +22,7 @@ class Ran:
         params = {**overrides.pop("params", {}), "outbox": str(self.box)}
         self.session = lab.create(task, faults=faults, seed=seed, params=params, **overrides)
 
-    def go(self, timeout_s=120):
+    def go(self, timeout_s=240):
         self.session.start()
         self.session.wait(timeout_s)
         return self

@@ -31,7 +31,7 @@ def sessions(tmp_path_factory):
             session.start(arm=parse_faults(words, "f"))  # in force before it opens the session
             made[words] = session, box
         for session, _ in made.values():
-            session.wait(120)
+            session.wait(240)
         yield made
 
 

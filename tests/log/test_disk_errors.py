@@ -175,7 +175,7 @@ def test_file_size_limit_of_the_process(tmp_path: Path) -> None:
     ParquetStore(tmp_path).create("s")
     tests = Path(__file__).parent.parent
     argv = [sys.executable, "-c", LIMITED, str(tmp_path)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, env=environment(tests))
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=240, env=environment(tests))
     assert done.returncode == 0, done.stderr
     assert "ulimit -f" in done.stdout
     assert not leftovers(tmp_path)
@@ -189,13 +189,13 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     mount.mkdir()
     argv = ["mount", "-t", "tmpfs", "-o", "size=256k,mode=0777", "tmpfs", str(mount)]
     try:
-        subprocess.run(argv, check=True, capture_output=True, timeout=10)
+        subprocess.run(argv, check=True, capture_output=True, timeout=120)
     except (OSError, subprocess.SubprocessError) as error:
         pytest.skip(f"needs the right to mount a tmpfs ({type(error).__name__})")
     try:
         yield mount
     finally:
-        subprocess.run(["umount", str(mount)], check=True, capture_output=True, timeout=10)
+        subprocess.run(["umount", str(mount)], check=True, capture_output=True, timeout=120)
 
 
 def test_full_disk(small_disk: Path) -> None:
@@ -225,7 +225,7 @@ def test_full_disk(small_disk: Path) -> None:
 
 def test_read_only_file_system(small_disk: Path) -> None:
     write(ParquetStore(small_disk / "lab").create("s"), "one")
-    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True, capture_output=True, timeout=10)
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True, capture_output=True, timeout=120)
     store = ParquetStore(small_disk / "lab")
     log = store.open("s")
     assert [event.payload["text"] for event in log.replay()] == ["one"]

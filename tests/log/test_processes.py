@@ -31,7 +31,7 @@ def test_racing_processes(tmp_path: Path) -> None:
             assert racer.stdin is not None
             racer.stdin.write("go\n")
             racer.stdin.flush()
-        told = [commit for racer in racers for commit in racer.communicate(timeout=120)[0].split()]
+        told = [commit for racer in racers for commit in racer.communicate(timeout=240)[0].split()]
         assert [racer.returncode for racer in racers] == [0, 0, 0]
     finally:
         for racer in racers:

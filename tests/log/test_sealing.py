@@ -48,7 +48,7 @@ def test_killed_at_every_boundary(tmp_path: Path) -> None:
     """Whatever a kill left: nothing is lost or seen twice, the next seal finishes, and the log can go on."""
     written = ended(tmp_path / "whole")
     with sealer("killed", str(tmp_path), "seal", *POINTS) as process:
-        out, _ = process.communicate(timeout=120)
+        out, _ = process.communicate(timeout=240)
     assert process.returncode == 0
     cases = [json.loads(line) for line in out.splitlines()]
     hit = {(case["point"], case["when"]) for case in cases if case["killed"]}
@@ -77,7 +77,7 @@ def test_a_writer_that_was_stopped_loses(tmp_path: Path) -> None:
         write(other, "three")
         assert other.seal() == 3
         os.kill(writer.pid, signal.SIGCONT)
-        out, _ = writer.communicate(timeout=120)
+        out, _ = writer.communicate(timeout=240)
     assert out.strip() == "conflict at 2"
     for log in (other, ParquetStore(tmp_path).open("s")):
         assert [event.payload["text"] for event in log.replay()] == ["one", "two", "three"]
@@ -93,7 +93,7 @@ def test_readers_do_not_notice(tmp_path: Path) -> None:
     followed: list[int] = []
     counts, lengths, fed = [0], [0], 0
     with sealer("busy", str(tmp_path), str(rounds)) as writer:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 240
         while writer.poll() is None:
             assert time.monotonic() < deadline
             if fed < rounds and fed <= counts[-1] // 3 + 1:  # the next round runs beside this read
@@ -122,7 +122,7 @@ def test_sealing_loads_no_heavy_library(tmp_path: Path) -> None:
         "print([name for name in ('pandas', 'duckdb', 'matplotlib', 'IPython') if name in sys.modules])"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment(TESTS), timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment(TESTS), timeout=240
     )
     assert done.stdout.strip() == "[]", done.stderr
 

@@ -28,7 +28,7 @@ POINTS = [name for name in POINTS if name not in ("log.replay", "log.commit")]  
 def test_killed_at_every_point(group: list[str], tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "log.victims", str(tmp_path), *group]
     tests = Path(__file__).parent.parent
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, cwd=tests, env=environment(tests))
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=280, cwd=tests, env=environment(tests))
     assert done.returncode == 0, done.stderr
     cases = [json.loads(line) for line in done.stdout.splitlines()]
     hit = {(case["point"], case["when"]) for case in cases if case["killed"]}

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -350,7 +351,7 @@ def test_what_an_append_imports(tmp_path: Path) -> None:
     pure = pure.replace("import GENESIS, Head", "import GENESIS, Draft, Head, seal")
     env = environment(Path(__file__).parent.parent)
     argv = [sys.executable, "-c", pure, str(tmp_path)]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, env=env)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=240, env=env)
     assert done.stdout.splitlines() == ["[]", "['pyarrow']"], done.stderr
 
 
@@ -397,16 +398,28 @@ def test_following_sleeps_on_the_clock_it_was_given(tmp_path: Path) -> None:
         assert clock.monotonic() - begun == 120.0
 
 
-def test_memory_append_costs_microseconds() -> None:
+def calls_of(work: Callable[[], object]) -> int:
+    """How many functions ``work`` calls: what it costs, whatever the machine does beside it."""
+    count = 0
+
+    def profile(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+def test_a_memory_append_costs_a_few_calls_however_long_the_log_is() -> None:
     log = MemoryStore().create("s")
-    commits = []
-    head = log.head()
+    costs = []
     for _ in range(500):
-        commits.append(events_after(head, "s", ["x"]))
-        head = type(head)(commits[-1][-1].seq, commits[-1][-1].hash)
-    best = float("inf")
-    for events in commits:
-        begun = time.perf_counter()
-        log.append(events, events[0].seq)
-        best = min(best, time.perf_counter() - begun)
-    assert best < 20e-6
+        events = events_after(log.head(), "s", ["x"])
+        costs.append(calls_of(lambda events=events: log.append(events, events[0].seq)))
+        assert next(iter(log.replay(events[0].seq))) is events[0], "kept as it is: nothing is encoded"
+    assert max(costs) < 60

@@ -261,8 +261,8 @@ class TestKey:
             faults.hang(),
         )
         texts = [repr(claude), str(claude), repr(claude.params()), repr(vars(claude)), repr(claude._secret)]
-        for _ in range(6):
-            error = failure(claude, timeout_s=0.1)
+        for left in reversed(range(6)):
+            error = failure(claude, timeout_s=60.0 if left else 0.1)  # the last one hangs
             assert error.__cause__ is None and error.__context__ is None
             # Frames' variables too: notebooks show them in verbose tracebacks.
             with_locals = traceback.TracebackException.from_exception(error, capture_locals=True)

@@ -28,7 +28,7 @@ def post(server: MessagesServer, body: Any, path: str = "/v1/messages", **header
     asked = urllib.request.Request(server.url + path, data, {k.replace("_", "-"): v for k, v in given.items() if v})
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
-        with opener.open(asked, timeout=10) as response:
+        with opener.open(asked, timeout=60) as response:
             return response.status, json.loads(response.read())
     except urllib.error.HTTPError as error:
         with error:
