@@ -5,12 +5,14 @@
 
 A schedule that breaks a promise fails the test, shrunk, and is kept as ``*.schedule.json`` in the folder that the
 option ``--agentlab-schedules`` names (without it beside the test). Such files are collected again as tests of their
-own whose task is found by its name or module.
+own whose task is found by its name or module: beside tests, in that folder, or where the line of pytest names the file or
+its folder. What an exploration outside of tests kept (in ``./schedules``) is no test until then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,11 +31,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Kept schedules are tests."""
-    if file_path.name.endswith(SUFFIX) and _ours(file_path):
+    """Kept schedules are tests where tests are, or where they are asked for."""
+    if file_path.name.endswith(SUFFIX) and _asked_for(file_path, parent.config) and _ours(file_path):
         collected: pytest.Collector = ScheduleFile.from_parent(parent, path=file_path)
         return collected
     return None
+
+
+def _asked_for(path: Path, config: pytest.Config) -> bool:
+    given, here = config.getoption("--agentlab-schedules"), config.invocation_params.dir
+    if given and (here / given).resolve() == path.parent.resolve():
+        return True
+    named = {(here / str(arg).partition("::")[0]).resolve() for arg in config.args} - {here, config.rootpath}
+    if not named.isdisjoint((path.resolve(), path.parent.resolve())):
+        return True
+    patterns = config.getini("python_files")
+    return any(fnmatch(one.name, pattern) for pattern in patterns for one in path.parent.glob("*.py"))
 
 
 def _ours(path: Path) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 
@@ -10,7 +11,7 @@ import pytest
 from agentlab.cli import main
 from agentlab.errors import BadDefinition, UnknownName
 from agentlab.explorer import explore, parse_schedule, read_schedule
-from agentlab.explorer.schedule import Violation, crash_options, real_faults, shrink
+from agentlab.explorer.schedule import Violation, crash_options, keep, real_faults, shrink
 from agentlab.faults import parse_faults
 from agentlab.notebook.explorations import ExploreView
 
@@ -74,6 +75,20 @@ def test_a_kept_schedule_is_a_test_that_fails_until_the_task_is_mended(tmp_path)
     assert "2 failed, 2 passed" in second, (
         "the two of before, the kept one, the mended one; somebody else's file is none of ours"
     )
+
+
+def test_what_an_exploration_kept_is_a_test_only_where_it_is_asked_for(tmp_path):
+    """``%agent explore`` in a project: its files must not turn up in the project's own tests."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_theirs.py").write_text("def test_theirs():\n    pass\n")
+    found = Violation("effects", "twice", (), "sound", source="agentlab.examples.sound_delivery:BLIND")
+    kept = keep(found, tmp_path / "schedules", 1)
+    shutil.copytree(tmp_path / "schedules", tmp_path / "others")
+    assert "1 passed" in run_pytest(tmp_path, ".")
+    asked = run_pytest(tmp_path, "tests", f"others/{kept.name}", "schedules", "--agentlab-schedules=kept")
+    assert "3 passed" in asked, asked
+    shutil.move(kept, tmp_path / "tests")
+    assert "3 passed" in run_pytest(tmp_path, "--agentlab-schedules=others")
 
 
 def run_pytest(folder, *args):
