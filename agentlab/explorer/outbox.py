@@ -7,13 +7,15 @@ lands in the simulated outside world; otherwise in a file of JSON lines, named b
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import Any, Protocol
 
 from agentlab.calling import task_params
 
@@ -61,48 +63,79 @@ def load(name: str) -> Any:
 
 
 class FileOutbox:
-    """The outbox as a file of JSON lines, each durable before the call returns; one writer at a time."""
+    """The outbox as a file of JSON lines, each durable before the call returns; one writer at a time.
+
+    A line that a crash tore was never acknowledged: it counts for nothing, and what was delivered after it still counts.
+    """
 
     def __init__(self, path: str | Path | None = None) -> None:
         self._path = Path(path or task_params().get("outbox") or "outbox.jsonl")
 
     def deliver(self, message: str, key: str) -> dict[str, Any]:
-        with self._alone() as file:  # two who come with one key at once must not both be the first
+        with self._alone() as fd:  # two who come with one key at once must not both be the first
             found = self.find(key) if key else None
             if found is not None:
                 return {**found, "replayed": True}
             number = sum("message" in line for line in self._lines()) + 1
-            self._write(file, {"message": message, "key": key, "id": number})
+            self._write(fd, {"message": message, "key": key, "id": number})
             return {"id": number, "replayed": False}
 
     def find(self, key: str) -> dict[str, Any] | None:
         for line in self._lines():
-            if "message" in line and line["key"] == key:
+            if "message" in line and line.get("key") == key:
                 return {"id": line["id"]}
         return None
 
     def save(self, name: str, value: Any) -> None:
-        with self._alone() as file:
-            self._write(file, {"note": name, "value": value})
+        with self._alone() as fd:
+            self._write(fd, {"note": name, "value": value})
 
     def load(self, name: str) -> Any:
         found = [line["value"] for line in self._lines() if line.get("note") == name]
         return found[-1] if found else None
 
     def _lines(self) -> list[dict[str, Any]]:
-        if not self._path.exists():
+        try:
+            raw = self._path.read_bytes()
+        except FileNotFoundError:
             return []
         # An unfinished last line was never acknowledged.
-        return [json.loads(line) for line in self._path.read_text().split("\n")[:-1]]
+        return [line for text in raw.split(b"\n")[:-1] if (line := _record(text)) is not None]
 
     @contextmanager
-    def _alone(self) -> Iterator[IO[str]]:
-        """The file, open for appending, locked: a lock that goes with its process."""
-        with open(self._path, "a", encoding="utf-8") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield file
+    def _alone(self) -> Iterator[int]:
+        """The file, open for appending, locked: a lock that goes with its process. What a dead writer left is cut off."""
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | getattr(os, "O_CLOEXEC", 0), 0o644)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            raw = self._path.read_bytes()
+            if not raw.endswith(b"\n"):
+                os.ftruncate(fd, raw.rfind(b"\n") + 1)
+            yield fd
+        finally:
+            os.close(fd)
 
-    def _write(self, file: IO[str], line: Mapping[str, Any]) -> None:
-        file.write(json.dumps(line) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+    def _write(self, fd: int, line: Mapping[str, Any]) -> None:
+        before, data = os.fstat(fd).st_size, json.dumps(line).encode() + b"\n"
+        try:
+            if os.write(fd, data) != len(data):
+                raise OSError(errno.ENOSPC, "the disk took only a part of the line", str(self._path))
+            os.fsync(fd)
+        except OSError:
+            os.ftruncate(fd, before)
+            raise
+
+
+_BEGINS = re.compile(rb'\{"(?:message|note)": ')
+
+
+def _record(text: bytes) -> dict[str, Any] | None:
+    """The record of a line. One that stands behind the piece of another (its writer died) counts, the piece does not."""
+    for begin in [0, *(found.start() for found in _BEGINS.finditer(text, 1))]:
+        try:
+            record = json.loads(text[begin:])
+        except ValueError:
+            continue
+        if isinstance(record, dict):
+            return record
+    return None
