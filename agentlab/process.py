@@ -84,7 +84,7 @@ def send_signal(record: Mapping[str, Any], number: int = signal.SIGKILL, group: 
     return True
 
 
-def await_death(record: Mapping[str, Any], timeout_s: float = 5.0) -> bool:
+def await_death(record: Mapping[str, Any], timeout_s: float = 30.0) -> bool:
     """Wait until the process of ``record`` is gone; False when it is still there after ``timeout_s`` seconds."""
     deadline = time.monotonic() + timeout_s
     while liveness(record) == "alive":

@@ -32,9 +32,9 @@ from agentlab.supervisor.liveness import ensure_free
 from agentlab.supervisor.liveness import takeover as take_over
 from agentlab.toolhost.outcome import import_root
 
-LEAVES_S = 10.0
-MAX_LABEL = 200
+LEAVES_S = 30.0
 """How long a harness that has come to rest may take to leave."""
+MAX_LABEL = 200
 
 
 class Session(AwaitedSession):
@@ -288,7 +288,9 @@ class Session(AwaitedSession):
             process.send_signal(record, signal.SIGKILL)
             process.await_death(record)
             if not restart and self.lab.supervisor.alive(self.id):
-                self.lab.supervisor.wait_exit(self.id, timeout=5.0)  # a wake right after this must not find it busy
+                self.lab.supervisor.wait_exit(
+                    self.id, timeout=LEAVES_S
+                )  # a wake right after this must not find it busy
             if not restart:
                 self.lab.queue.rest(self.id)
         else:

@@ -18,8 +18,9 @@ from agentlab.ids import Ids
 from agentlab.pool.journal import Journal
 from agentlab.pool.state import PoolState, Ticket
 
-GRACE_S = 5.0
-"""Seconds that a living keeper has to start the next harness before the place of the dead one is freed."""
+GRACE_S = 15.0
+"""Seconds that a living keeper has to start the next harness before the place of the dead one is freed: on a loaded
+machine a process takes some to start."""
 
 Liveness = Callable[[Mapping[str, Any]], str]
 Stopped = Callable[[int], bool]

@@ -20,6 +20,8 @@ from agentlab.sandbox import processes, trees
 SOCKET_PREFIX = "agentlab-"
 """How the private folder of a sandbox's socket is named, in the folder for temporary files."""
 SOCKET_NAME = "s"
+DIES_S = 30.0
+"""Seconds that a killed process may take to be gone (one that waits for a slow disk)."""
 _ANONYMOUS_S = 60.0  # a folder without any record is being made at this moment, or is older than this
 
 
@@ -29,7 +31,7 @@ def kill_sandbox(record: Mapping[str, Any], *, keep_folder: bool = False) -> boo
     Everything is stopped before it is killed, so nothing can fork away. Returns whether it was alive.
 
     Raises:
-        SandboxError: the record is of another host, or something would not die within 10 seconds.
+        SandboxError: the record is of another host, or something would not die within :data:`DIES_S` seconds.
     """
     state = process.liveness(record)
     if state == "unknown":
@@ -43,7 +45,7 @@ def kill_sandbox(record: Mapping[str, Any], *, keep_folder: bool = False) -> boo
         victims = processes.freeze_below(pid)
         process.send_signal(record, signal.SIGKILL)
         processes.send(victims, signal.SIGKILL)
-        if not process.await_death(record, 10.0):
+        if not process.await_death(record, DIES_S):
             raise SandboxError(f"sandbox {record.get('sandbox_id')}, pid {pid}, does not die")
     if state == "alive" or home is not None:
         _kill_strays(str(record.get("sandbox_id", "")), victims)
@@ -55,7 +57,7 @@ def kill_sandbox(record: Mapping[str, Any], *, keep_folder: bool = False) -> boo
 
 def _kill_strays(sandbox_id: str, victims: set[int]) -> None:
     """Kill what carries the sandbox's marker: orphans of a sandbox that died by another hand. Await all deaths."""
-    deadline = time.monotonic() + 10.0
+    deadline = time.monotonic() + DIES_S
     strays = processes.marked(sandbox_id) - {os.getpid()} if sandbox_id else set()
     while strays or any(processes.start_time(pid) is not None for pid in victims):
         processes.send(strays, signal.SIGKILL)

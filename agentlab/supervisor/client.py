@@ -42,8 +42,8 @@ class Exit:
     keeper_lost: bool = False
 
 
-REAPED_S = 10.0
-"""How long a harness that is dead may take until its keeper has noticed, and has ended its tool hosts."""
+REAPED_S = 60.0
+"""How long a harness that is dead may take until its keeper has noticed, and has ended its tool hosts (a machine that stalls)."""
 
 
 def _leaving(record: Mapping[str, Any] | None) -> bool:

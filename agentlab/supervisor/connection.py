@@ -19,8 +19,8 @@ from agentlab.errors import AgentlabError
 from agentlab.observe import log
 
 KEEPER = Path(__file__).with_name("keeper.py")
-REPLY_S = 20.0  # a loaded machine may take seconds to start a process
-SLACK_S = 7.0  # after the grace: the keeper's sweep of 5 s and its own exit
+REPLY_S = 60.0  # a loaded machine may take seconds to start a process, one that stalls many
+SLACK_S = 20.0  # after the grace: the keeper's sweep of 5 s and its own exit
 
 Event = Mapping[str, Any]
 Answers = queue.SimpleQueue[Event | None]

@@ -52,7 +52,9 @@ def standing(record: Mapping[str, Any], session_id: str, lab: Path | str | None 
     return Standing(state, ending, f"session {session_id!r} is run by a harness that is alive ({where}): {advice}")
 
 
-def ensure_free(record: Mapping[str, Any], session_id: str, lab: Path | str | None = None, wait_s: float = 8.0) -> None:
+def ensure_free(
+    record: Mapping[str, Any], session_id: str, lab: Path | str | None = None, wait_s: float = 30.0
+) -> None:
     """Return when no harness of this record is alive, after waiting up to ``wait_s`` seconds for one that is ending.
 
     Raises:
@@ -65,7 +67,7 @@ def ensure_free(record: Mapping[str, Any], session_id: str, lab: Path | str | No
 
 
 def takeover(
-    record: Mapping[str, Any], session_id: str, lab: Path | str | None = None, timeout_s: float = 10.0
+    record: Mapping[str, Any], session_id: str, lab: Path | str | None = None, timeout_s: float = 30.0
 ) -> bool:
     """SIGKILL the harness of ``record`` and await its death, and with ``lab`` that of its tool hosts too.
 

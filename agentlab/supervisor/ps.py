@@ -11,7 +11,7 @@ from typing import Any
 
 from agentlab import process
 
-AWAIT_S = 5.0
+AWAIT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,17 +51,17 @@ class Owner:
         mine = [ticket for ticket in tickets if ticket.session_id in self._started]
         assert mine, "this owner has sessions in the queue"
         self._process.kill()
-        self._process.wait(10)
+        self._process.wait(60)
         for record in [mine[0].keeper, *(ticket.process for ticket in mine)]:
             process.send_signal(record)
-            assert process.await_death(record)
+            assert process.await_death(record, 60.0)
 
     def __enter__(self) -> Owner:
         return self
 
     def __exit__(self, *exc: object) -> None:
         self._process.kill()
-        self._process.wait(10)
+        self._process.wait(60)
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             pipe.close()

@@ -142,7 +142,7 @@ def test_a_crash_while_the_answer_is_on_its_way(lab, server, until):
     session = lab.run(claude(server, *STEPS), background=True)
     until(lambda: server.requests, what="the request is at the server")
     session.kill("harness", restart=True)
-    session.wait(40)
+    session.wait(120)
     judge(session, server, lab)
     assert len(session.state.budget.at_risk) == 1 and session.status().crashes == 1
 
@@ -150,7 +150,7 @@ def test_a_crash_while_the_answer_is_on_its_way(lab, server, until):
 def test_a_crash_between_tool_call_and_result_leaves_a_conversation_that_the_api_accepts(lab, receiver, server):
     crash = ["harness@tool_result", "harness@effect.reply"]
     task = claude(server, "write", "send")
-    session = lab.run(task, params={"receiver_url": receiver.url}, crash=crash, timeout_s=60)
+    session = lab.run(task, params={"receiver_url": receiver.url}, crash=crash, timeout_s=120)
     judge(session, server, lab)
     assert len(receiver.ledger()) == 1 and session.status().crashes == 2
     assert [e.payload["passed"] for e in of_type(session, "statement_checked")] == [True, True]

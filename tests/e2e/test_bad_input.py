@@ -81,7 +81,7 @@ def nothing_is_left(lab, sessions=0):
 def test_a_name_that_does_not_exist_gets_its_nearest_ones(lab, options, words):
     options = dict(options)
     task = options.pop("task", "sales_report")
-    refused(UserError, lambda: lab.run(task, timeout_s=30, **options), *words)
+    refused(UserError, lambda: lab.run(task, timeout_s=120, **options), *words)
     nothing_is_left(lab)
 
 
@@ -106,9 +106,9 @@ def test_a_session_that_does_not_exist(lab):
 def test_a_model_that_does_not_exist_is_refused_before_a_wake_writes_anything(lab):
     session = lab.create(tasks.task("measure"))
     before = session.state.seq
-    refused(UnknownName, lambda: session.wake(model="cluade-sonnet", timeout_s=30), "cluade-sonnet")
+    refused(UnknownName, lambda: session.wake(model="cluade-sonnet", timeout_s=120), "cluade-sonnet")
     assert session.state.seq == before
-    assert session.wake(timeout_s=30).status().status == "completed"
+    assert session.wake(timeout_s=120).status().status == "completed"
 
 
 # --- session ids -----------------------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ def test_a_model_that_does_not_exist_is_refused_before_a_wake_writes_anything(la
 @pytest.mark.parametrize("name", ["..x", "-x", "Ärger mit Ümläuten 東京", "a=b", "x" * 120])
 def test_a_strange_session_id_stays_inside_the_lab_and_works(lab, name):
     around = set(lab.path.parent.iterdir())
-    session = lab.run(tasks.task("measure"), session_id=name, timeout_s=30)
+    session = lab.run(tasks.task("measure"), session_id=name, timeout_s=120)
     assert session.status().status == "completed" and session.id == name
     with Lab(lab.path) as again:
         assert [s.id for s in again.sessions()] == [name]
@@ -223,7 +223,7 @@ def test_a_lab_on_a_full_disk(small_disk):
     nothing_is_left(lab)
     (small_disk / "filler").unlink()
     with lab:
-        assert lab.run(tasks.task("measure"), timeout_s=30).status().status == "completed"
+        assert lab.run(tasks.task("measure"), timeout_s=120).status().status == "completed"
 
 
 def test_a_disk_that_fills_up_while_a_session_runs_loses_nothing(small_disk, tmp_path, until):
@@ -236,7 +236,7 @@ def test_a_disk_that_fills_up_while_a_session_runs_loses_nothing(small_disk, tmp
         kept = {e.seq: e.hash for e in session.events()}
         fill(small_disk)
         gate.touch()
-        until(lambda: not lab.supervisor.alive(session.id), 30, "no harness goes on without a disk")
+        until(lambda: not lab.supervisor.alive(session.id), what="no harness goes on without a disk")
         fill(small_disk)  # what the dead have left behind is tidied up, which makes room
         with pytest.raises(StorageFailed, match="full"):
             session.pause("while it is full")
@@ -333,7 +333,7 @@ def test_a_model_that_needs_a_key_and_has_none(lab, monkeypatch, tmp_path):
 
 
 def test_waking_sessions_that_have_ended_that_wait_and_that_never_started(lab):
-    ended = lab.run(tasks.task("measure"), timeout_s=30)
+    ended = lab.run(tasks.task("measure"), timeout_s=120)
     before = ended.state.seq
     refused(UserError, lambda: ended.wake(timeout_s=10), "has ended (completed)", "fork")
     refused(UserError, lambda: ended.step(timeout_s=10), "has ended")
@@ -344,13 +344,13 @@ def test_waking_sessions_that_have_ended_that_wait_and_that_never_started(lab):
     refused(UnknownName, lambda: ended.settle("no-such-key", "done"), "no-such-key")
     assert ended.state.seq == before, "a refusal writes nothing"
 
-    waiting = lab.run(tasks.task("ask"), timeout_s=30)
+    waiting = lab.run(tasks.task("ask"), timeout_s=120)
     before = waiting.state.seq
     refused(UserError, lambda: waiting.wake(timeout_s=10), "Which region?", "reply")
     assert waiting.state.seq == before
 
     fresh = lab.create(tasks.task("measure"))
-    assert fresh.wake(timeout_s=30).status().status == "completed", "a wake is also a first start"
+    assert fresh.wake(timeout_s=120).status().status == "completed", "a wake is also a first start"
     nothing_is_left(lab, 3)
 
 
@@ -363,4 +363,4 @@ def test_a_session_whose_harness_is_alive(lab, tmp_path, until):
     refused(SessionBusy, lambda: session.start(), str(session.state.process["pid"]))
     assert session.state.seq == before
     gate.touch()
-    assert session.wait(30).status == "completed"
+    assert session.wait(120).status == "completed"

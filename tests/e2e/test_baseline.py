@@ -65,11 +65,11 @@ def test_a_tool_whose_source_changed_pauses_the_next_wake_until_it_is_allowed(tm
                            steps=[al.step("greet", tool="greet")], model=policy)
             lab.create(task, crash=["harness@model.send"]).start(restart=False)
             session = lab.session("greeting-1")
-            session.wait(30)
+            session.wait(120)
         """
     )
     (tmp_path / "run.py").write_text(script)
-    subprocess.run([sys.executable, str(tmp_path / "run.py")], capture_output=True, timeout=120)
+    subprocess.run([sys.executable, str(tmp_path / "run.py")], capture_output=True, timeout=280)
     module.write_text("def greet(name: str) -> str:\n    return 'good morning ' + name\n")
     with Lab(tmp_path / "lab") as lab:
         session = lab.session("greeting-1")

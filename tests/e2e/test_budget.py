@@ -14,7 +14,7 @@ def test_alert_checkpoint_pause_extend_and_on_where_it_was(lab, until):
     told = []
     session.budget.on_alert(told.append)
     session.start()
-    assert session.wait(30).status == "paused"
+    assert session.wait(120).status == "paused"
     until(lambda: told, what="the callback")
     assert told[0]["dimension"] == "tool_calls" and told[0]["limit"] == 1 and told[0]["threshold"] == 0.95
     kinds = [e.type for e in session.events()]
@@ -26,7 +26,7 @@ def test_alert_checkpoint_pause_extend_and_on_where_it_was(lab, until):
     done = session.state.plan.completed
     report = session.budget.extend(calls=1)
     assert report.row("tool_calls").left == 1 and report.row("tool_calls").enough
-    session.wake(timeout_s=30)
+    session.wake(timeout_s=120)
     assert session.status().status == "completed"
     events = session.events()
     assert done == 1 and [e.type for e in events].count("step_started") == 2, "nothing was begun again"

@@ -101,7 +101,7 @@ def test_three_tries_a_lost_reply_and_a_kill_each_give_exactly_one_effect(lab, o
         for *_, session in cases[first : first + 5]:
             session.start()
         for adapter, story, made, session in cases[first : first + 5]:
-            status = session.wait(60)
+            status = session.wait(120)
             context = f"{adapter} {story}: {status}"
             assert status.status == "completed", f"{context} {session.locate()}"
             assert made.count() == 1, context
@@ -131,7 +131,7 @@ def two_at_once(lab, outside, until, adapter, story):
 
 def let_the_older_one_go_on(older):
     os.kill(older["pid"], signal.SIGCONT)
-    assert process.await_death(older, 20.0), "it finds that it is fenced, and leaves"
+    assert process.await_death(older, 60.0), "it finds that it is fenced, and leaves"
 
 
 @pytest.mark.parametrize("adapter", KEYED)
@@ -159,7 +159,7 @@ def test_two_harnesses_at_once_are_in_doubt_where_the_outside_honours_none(lab, 
     assert made.count() == 1, "it came later, as was feared"
     session.settle(effect.key, "done")
     until(lambda: not lab.supervisor.alive(session.id), what="the keeper to let go of the older one")
-    session.wake(timeout_s=60)
+    session.wake(timeout_s=120)
     assert session.status().status == "completed" and made.count() == 1
     assert session.effects()[0].state == "completed" and session.effects()[0].evidence == "by a person"
     session.verify()

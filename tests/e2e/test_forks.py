@@ -120,7 +120,7 @@ def test_a_fork_in_the_middle_of_an_effect_never_does_it_again(done, outside, ki
 def test_a_fork_verifies_first_what_is_open_in_its_parent(lab, receiver):
     session = lab.create(tasks.task("send"), params={"receiver_url": receiver.url})
     session.start(arm=[al.parse_fault("harness@effect.reply", "f1")], restart=False)
-    session.wait(30)
+    session.wait(120)
     session = lab.session(session.id)
     assert session.state.calls[0].status == "pending" and len(receiver.ledger()) == 1
     before = seq_of(session, "step_started", step_id="send")
@@ -156,7 +156,7 @@ def test_a_fork_survives_kills_and_restores_like_any_session(done, outside):
     at = seq_of(done, "step_completed", step_id="measure")
     fork = done.fork(at)
     fork.start(arm=[al.parse_fault("harness@tool_result", "f1"), al.parse_fault("sandbox@step=2", "f2")])
-    fork.wait(60)
+    fork.wait(120)
     assert fork.status().status == "completed" and fork.status().crashes >= 1
     fork.verify()
     assert sent(outside) == 1
@@ -174,7 +174,7 @@ def test_a_fork_runs_beside_its_parent(lab, receiver, tmp_path, until):
     fork = parent.fork(seq_of(parent, "step_completed", step_id="write"))
     (tmp_path / "gate").touch()
     run(fork)
-    assert parent.wait(30).status == "completed"
+    assert parent.wait(120).status == "completed"
     assert parent.state.sandbox.sandbox_id != fork.state.sandbox.sandbox_id
 
 

@@ -31,7 +31,7 @@ def test_a_wake_while_the_harness_that_asked_has_not_left_yet_goes_on(lab, until
     waking.join(0.3)
     assert waking.is_alive() and process.liveness(resting) == "alive", "the stopped harness can not leave yet"
     process.send_signal(resting, signal.SIGCONT)
-    waking.join(30)
+    waking.join(120)
     assert not waking.is_alive() and session.status().status == "completed"
 
 

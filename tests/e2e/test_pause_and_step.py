@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections import Counter
 
 import pytest
@@ -39,14 +38,14 @@ def test_a_pause_lets_the_tool_finish_and_a_wake_goes_on_after_it(lab, gate, unt
     until((gate.parent / "gate.reached").exists, what="the tool has begun")
     session.pause("a meeting")
     gate.touch()
-    status = session.wait(30)
+    status = session.wait(120)
     assert (status.status, status.reason, status.resumable) == ("paused", "requested", True)
     results = of_type(session, "tool_result")
     assert [e.tool_name for e in results] == ["gated"], "the tool in progress finished, the next did not begin"
     paused = of_type(session, "session_paused")[0]
     assert paused.payload["detail"] == "a meeting"
 
-    assert session.wake(timeout_s=30).status().status == "completed"
+    assert session.wake(timeout_s=120).status().status == "completed"
     assert session.status().crashes == 0, "a pause is no crash"
     assert not of_type(session, "recovery_started")
     asked = Counter(e.tool_name for e in of_type(session, "tool_result"))
@@ -57,10 +56,11 @@ def test_a_pause_now_cuts_the_command_in_progress_and_loses_nothing(lab, gate, u
     session = lab.create(tasks.task("write", "gate", tools=tasks.MORE_TOOLS), params={"gate": str(gate)})
     session.start()
     until((gate.parent / "gate.reached").exists, what="the tool has begun")
-    before = time.monotonic()
     session.pause("now", now=True)
-    assert session.wait(20).status == "paused"
-    assert time.monotonic() - before < 10, "it did not wait for the tool"
+    assert session.wait(120).status == "paused"
+    assert [e.tool_name for e in of_type(session, "tool_result", "tool_error")] == ["write_line"], (
+        "it did not wait for the tool"
+    )
     gate.touch()
     assert session.wake(timeout_s=120).status().status == "completed"
     session.verify()
@@ -85,7 +85,7 @@ def what_happened(session):
 def test_step_by_step_gives_the_same_events_as_a_run(lab, receiver, tmp_path):
     params = {"receiver_url": receiver.url}
     with ReceiverProcess(tmp_path / "another") as another:
-        run = lab.run(tasks.task("measure", "write", "send"), params={"receiver_url": another.url}, timeout_s=30)
+        run = lab.run(tasks.task("measure", "write", "send"), params={"receiver_url": another.url}, timeout_s=120)
     stepped = lab.create(tasks.task("measure", "write", "send"), params=params)
     pids, commands = set(), 0
     while stepped.status().status != "completed":
@@ -109,7 +109,7 @@ def test_after_some_steps_a_wake_runs_the_rest(lab):
     for _ in range(4):
         session.step()
     assert session.status().status == "paused" and session.state.control.reason == "step"
-    assert session.wake(timeout_s=30).status().status == "completed"
+    assert session.wake(timeout_s=120).status().status == "completed"
     assert session.status().crashes == 0
 
 
@@ -121,7 +121,7 @@ def test_a_checkpoint_by_hand_has_its_label(lab, gate, until):
     for label in ("before the report", "again", "before the report"):  # before the next command: none is lost
         session.checkpoint(label)
     gate.touch()
-    assert session.wait(30).status == "completed"
+    assert session.wait(120).status == "completed"
     labelled = [e for e in of_type(session, "checkpoint_written") if e.payload.get("label")]
     assert [e.payload["label"] for e in labelled] == ["before the report", "again"]
     assert {e.payload["reason"] for e in labelled} == {"by hand"}
@@ -131,7 +131,7 @@ def test_start_after_a_single_step_goes_on_with_the_harness_that_waits(lab):
     session = lab.create(tasks.task("write", tools=tasks.MORE_TOOLS))
     session.step(60)
     session.start()
-    assert session.wait(60).status == "completed"
+    assert session.wait(120).status == "completed"
     assert len(of_type(session, "harness_woken")) == 1 and session.status().crashes == 0
 
 
@@ -142,7 +142,7 @@ def test_an_input_that_lands_while_a_checkpoint_is_written_does_not_spoil_it(lab
     until(lambda: session.state.process and process.stopped(session.state.process["pid"]), what="it is stopped")
     session.pause("in between")
     process.send_signal(dict(session.state.process), signal.SIGCONT)
-    assert session.wait(30).status == "paused"
+    assert session.wait(120).status == "paused"
     newest = of_type(session, "checkpoint_written")[-1]
     kept = next(session.replay(newest.payload["cursor"], newest.payload["cursor"]))
     assert kept.hash == newest.payload["cursor_hash"], "it stands for an event that is in the log"
@@ -159,7 +159,7 @@ def test_a_wake_under_another_model_is_told_as_a_change_of_the_baseline(lab, gat
     until((gate.parent / "gate.reached").exists, what="the tool has begun")
     session.pause("another model")
     gate.touch()
-    session.wait(30)
+    session.wait(120)
     other = "scripted:tests.e2e.tasks:skips_after_errors"
     session.wake(model=other, timeout_s=120)
     changed = of_type(session, "baseline_changed")
@@ -171,14 +171,14 @@ def test_a_wake_under_another_model_is_told_as_a_change_of_the_baseline(lab, gat
 
 
 def test_a_question_is_answered_once_and_the_model_reads_the_answer(lab):
-    session = lab.run(tasks.task("ask"), timeout_s=30)
+    session = lab.run(tasks.task("ask"), timeout_s=120)
     assert session.status().status == "waiting"
     with pytest.raises(UserError, match="Which region"):
         session.wake(timeout_s=10)
     session.reply("North")
     with pytest.raises(UserError, match="asks nothing now"):
         session.reply("South")
-    assert session.wake(timeout_s=30).status().status == "completed"
+    assert session.wake(timeout_s=120).status().status == "completed"
     answer = of_type(session, "tool_result")[0]
     assert answer.tool_name == "ask_user" and answer.payload["output"] == "North"
 
@@ -186,10 +186,10 @@ def test_a_question_is_answered_once_and_the_model_reads_the_answer(lab):
 @pytest.mark.parametrize("answer", ["approve", "deny"])
 def test_a_tool_that_needs_approval(lab, receiver, answer):
     task = tasks.task("approve", tools=tasks.MORE_TOOLS, limits={"errors_in_a_row": 1})
-    session = lab.run(task, params={"receiver_url": receiver.url}, timeout_s=30)
+    session = lab.run(task, params={"receiver_url": receiver.url}, timeout_s=120)
     assert session.status().status == "waiting" and not receiver.ledger()
     getattr(session, answer)("because")
-    status = session.wake(timeout_s=30).status()
+    status = session.wake(timeout_s=120).status()
     if answer == "approve":
         assert status.status == "completed" and len(receiver.ledger()) == 1
     else:
@@ -202,7 +202,7 @@ def test_a_tool_that_needs_approval(lab, receiver, answer):
 def test_an_effect_in_doubt_is_settled_by_a_person(lab, keyless, decision):
     keyless.misbehave("lose_reply")
     task = tasks.task(tools=tasks.MORE_TOOLS, model=tasks.answers_doubt)
-    session = lab.run(task, params={"receiver_url": keyless.url}, timeout_s=30)
+    session = lab.run(task, params={"receiver_url": keyless.url}, timeout_s=120)
     status = session.status()
     assert status.status == "waiting" and "Did unverifiable_send happen?" in status.reason
     assert len(keyless.ledger()) == 1, "it is not repeated while nobody knows"
@@ -216,7 +216,7 @@ def test_an_effect_in_doubt_is_settled_by_a_person(lab, keyless, decision):
         session.wake(timeout_s=10)
 
     session.settle(key, decision)
-    assert session.wake(timeout_s=30).status().status == "completed"
+    assert session.wake(timeout_s=120).status().status == "completed"
     session.verify()
     assert len(keyless.ledger()) == (2 if decision == "retry" else 1)
     answers = of_type(session, "tool_result", "tool_error")

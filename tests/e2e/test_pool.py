@@ -63,7 +63,7 @@ def test_what_a_dead_owner_left_is_taken_back_by_whoever_needs_it(tmp_path, unti
         after = lab.pool.reclaim().accounts[first.id]["tokens"]
         assert after == first.state.budget.committed("tokens") < had
         gate.touch()
-        assert first.wake(timeout_s=30).status().status == "completed", "it draws anew"
+        assert first.wake(timeout_s=120).status().status == "completed", "it draws anew"
         assert lab.pool().row("tokens").used == first.state.budget.committed("tokens")
 
 

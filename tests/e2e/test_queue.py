@@ -48,7 +48,7 @@ def test_order_and_place_survive_the_death_of_everything(tmp_path, gate, until):
         until(lambda: second.state.incarnation == third.state.incarnation == 2, what="both are awake")
         gate.touch()
         for session in (first, second, third):
-            assert session.wait(30).status == "completed"
+            assert session.wait(120).status == "completed"
         admitted = [next(e for e in s.events() if e.type == "session_admitted") for s in (second, third)]
         assert admitted[0].ts < admitted[1].ts, "the second before the third"
         ended = [s.events()[-1] for s in (first, second)]
@@ -66,22 +66,22 @@ def test_a_limit_set_while_sessions_run_counts_them_and_a_higher_one_lets_the_ne
     second = lab.run(tasks.task("measure"), background=True)
     until(lambda: second.status().status == "queued", what="the second one waits")
     second.pause("lunch")
-    assert second.wait(30).status == "paused"
+    assert second.wait(120).status == "paused"
     assert [p.place for p in lab.queue.places()] == [0, 1], "a pause keeps the ticket"
     second.wake(background=True)
     lab.queue.limit(2)
-    assert second.wait(30).status == "completed"
+    assert second.wait(120).status == "completed"
     gate.touch()
-    assert first.wait(30).status == "completed"
+    assert first.wait(120).status == "completed"
 
 
 def test_a_session_at_rest_holds_no_place(lab, until):
     lab.queue.limit(1)
-    waiting = lab.run(tasks.task("ask"), timeout_s=30)
+    waiting = lab.run(tasks.task("ask"), timeout_s=120)
     assert waiting.status().status == "waiting"
-    assert lab.run(tasks.task("measure"), timeout_s=30).status().status == "completed"
+    assert lab.run(tasks.task("measure"), timeout_s=120).status().status == "completed"
     waiting.reply("North")
-    assert waiting.wake(timeout_s=30).status().status == "completed"
+    assert waiting.wake(timeout_s=120).status().status == "completed"
 
 
 def test_a_harness_killed_by_hand_gives_its_place_and_one_that_restarts_keeps_it(lab, gate, until):
@@ -95,7 +95,7 @@ def test_a_harness_killed_by_hand_gives_its_place_and_one_that_restarts_keeps_it
     until(lambda: first.state.incarnation == 2, what="the next harness")
     assert second.status().status == "queued", "the keeper started the next harness, the place was kept"
     first.kill("harness")
-    assert second.wait(30).status == "completed"
+    assert second.wait(120).status == "completed"
 
 
 @pytest.mark.parametrize("wrong", [0, -1, True, "two", 1.5])

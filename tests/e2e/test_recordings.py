@@ -73,13 +73,13 @@ def test_a_file_travels_and_answers_in_another_lab(recorded, lab, server, tmp_pa
         task = tasks.task("measure", "write", "gate", tools=tasks.MORE_TOOLS)
         session = other.create(task, model=f"recorded:{file}", params={"gate": str(tmp_path / "gate")})
         session.start()
-        session.wait(40)
+        session.wait(120)
         assert session.status().reason == "model", "other tools are another question"
         whole = other.create(tasks.task("measure", "write"), model=f"recorded:{file}", crash=["harness@tool_result"])
         file.unlink()
         assert whole.definition.model.startswith("recorded:original.jsonl@"), "no path of this machine, and pinned"
         whole.start()
-        whole.wait(60)
+        whole.wait(120)
         assert whole.status().crashes == 1
         [stuck] = of_type(whole, "model_error")
         assert 'asked "statement"' in stuck.payload["message"], "what a recovery asks was not recorded"

@@ -34,7 +34,7 @@ def reads(view):
 
 
 def test_a_model_that_kills_its_harness_in_every_call_is_not_asked_for_ever(lab):
-    session = lab.run(tasks.task("write", model=exits), timeout_s=60)
+    session = lab.run(tasks.task("write", model=exits), timeout_s=120)
     status = session.status()
     assert (status.status, status.reason) == ("paused", "crash_loop")
     assert session.state.incarnation == 3, "three deaths without work, then rest"
@@ -48,7 +48,7 @@ def test_a_kill_in_the_middle_of_a_recovery_that_follows_work_does_not_count_tow
 
 @pytest.mark.parametrize("model", [asks_to_exit, reads])
 def test_a_model_that_wants_to_exit_or_to_read_from_the_keyboard_pauses_the_session(lab, model):
-    session = lab.run(tasks.task("write", model=model), timeout_s=60)
+    session = lab.run(tasks.task("write", model=model), timeout_s=120)
     status = session.status()
     assert (status.status, status.reason) == ("paused", "model"), session.locate()
     assert session.state.incarnation == 1
@@ -74,7 +74,7 @@ def of_a_cell(how: str):
 @pytest.mark.parametrize("how", ["exit", "segfault", "hang", "raise"])
 def test_a_model_of_a_cell_that_dies_or_hangs_takes_no_harness_along(lab, how):
     limits = al.Limits(model_timeout_s=1.0 if how == "hang" else 60.0, model_retries=0)
-    session = lab.run(tasks.task("write", model=of_a_cell(how), limits=limits), timeout_s=60)
+    session = lab.run(tasks.task("write", model=of_a_cell(how), limits=limits), timeout_s=120)
     status = session.status()
     assert (status.status, status.reason) == ("paused", "model"), session.locate()
     assert session.state.incarnation == 1, "the harness lives on and says what happened"
@@ -95,7 +95,7 @@ def test_a_takeover_is_not_held_up_by_a_keeper_that_is_stopped(lab, until):
         command = [sys.executable, "-m", "agentlab", "wake", session.id, "--lab", str(lab.path), "--takeover"]
         other = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
         try:
-            until(lambda: session.state.incarnation == 2, 30, "a second incarnation")
+            until(lambda: session.state.incarnation == 2, 120, "a second incarnation")
         finally:
             other.kill()
             assert "not died" not in other.communicate()[1]
@@ -109,7 +109,7 @@ def test_one_damaged_session_hides_no_other(lab):
     )
     folders = {s.id: Path(s.log.folder) for s in (good, bad, torn, empty)}
     for name in folders:
-        lab.supervisor.wait_exit(name, 60)  # it is sealed then
+        lab.supervisor.wait_exit(name, 120)  # it is sealed then
     newest = Path(bad.log.commit_files()[-1][0])
     newest.write_bytes(b"")
     (folders["torn"] / "session.json").write_text("{")

@@ -13,7 +13,7 @@ from . import tasks
 def test_an_ended_session_is_sealed(lab, crash):
     session = lab.run(tasks.task("measure"), crash=crash)
     assert session.status().status == "completed"
-    said = lab.supervisor.wait_exit(session.id, 60)
+    said = lab.supervisor.wait_exit(session.id, 120)
     assert said is not None and said.done == "ended"
     assert [Path(path).parent.name for path, _ in session.log.commit_files()] == ["segments"]
     assert not session.log.loose()

@@ -33,6 +33,8 @@ def resting(lab, receiver, tmp_path, until):
     until((tmp_path / "gate.reached").exists, what="the last tool has begun")
     session.kill("harness")
     session.kill("sandbox")
+    records = session.lab.path / "run"
+    until(lambda: not list(records.glob("sandbox-*.json")), what="its keeper has taken it off the record")
     return session
 
 
@@ -66,7 +68,7 @@ def test_a_harness_that_is_killed_while_it_goes_back_is_taken_over_where_it_was(
     session.add_input(Draft("resume_requested", {"id": "by hand"}))
     kills = ("harness@restored_to", "harness@snapshot.restore", "sandbox@sandbox_restored")
     session.start(arm=[parse_fault(words, f"f{number}") for number, words in enumerate(kills)])
-    session.wait(60)
+    session.wait(120)
     assert session.status().status == "completed", session.locate()
     session.verify()
     struck = [e.payload["point"] for e in of_type(session, "fault_injected") if e.payload.get("point")]

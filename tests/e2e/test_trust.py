@@ -112,9 +112,9 @@ def test_a_foreign_session_is_refused_until_somebody_trusts_it(foreign):
                 lab.session(name).start()
             assert "\n" not in str(refusal.value)
         with pytest.raises(NotTrusted):
-            lab.session("fresh").wake(timeout_s=30)
+            lab.session("fresh").wake(timeout_s=120)
         with pytest.raises(NotTrusted):
-            lab.session("fresh").step(timeout_s=30)
+            lab.session("fresh").step(timeout_s=120)
         told = subprocess.run(
             [sys.executable, "-m", "agentlab", "wake", "fresh", "--lab", str(place)],
             cwd=ROOT,
@@ -143,7 +143,7 @@ def holds_no_secret(lab):
 
 
 def test_a_secret_that_a_tool_prints_raises_or_returns_never_reaches_the_lab(lab, secret):
-    session = lab.run(tasks.task(tools=(tasks.LEAK,), model=tasks.leaks_everywhere), timeout_s=30)
+    session = lab.run(tasks.task(tools=(tasks.LEAK,), model=tasks.leaks_everywhere), timeout_s=120)
     assert session.status().status == "completed"
     told = [e for e in session.events() if e.type in ("tool_result", "tool_error")]
     assert [e.type for e in told] == ["tool_result", "tool_error", "tool_result"]
@@ -156,9 +156,9 @@ def test_a_secret_in_a_goal_an_answer_or_a_label_never_reaches_the_lab(lab, secr
     session = lab.create(tasks.task("ask", goal=f"Use {secret} to log in."), params={"login": secret})
     session.checkpoint(f"with {secret}")
     session.start()
-    assert session.wait(30).status == "waiting"
+    assert session.wait(120).status == "waiting"
     session.reply(f"it is {secret}")
-    session.wake(timeout_s=30)
+    session.wake(timeout_s=120)
     assert session.status().status == "completed"
     assert "[redacted:PROBE_API_KEY]" in session.definition.goal
     (answer,) = [e for e in session.events() if e.type == "tool_result"]
@@ -168,7 +168,7 @@ def test_a_secret_in_a_goal_an_answer_or_a_label_never_reaches_the_lab(lab, secr
 
 
 def test_a_secret_in_a_goal_too_large_for_a_row_never_reaches_the_lab(lab, secret):
-    session = lab.run(tasks.task("measure", goal="Measure. " + "x" * 50_000 + secret), timeout_s=30)
+    session = lab.run(tasks.task("measure", goal="Measure. " + "x" * 50_000 + secret), timeout_s=120)
     assert session.status().status == "completed"
     holds_no_secret(lab)
 
@@ -187,7 +187,7 @@ def test_code_that_holds_a_secret_is_refused_in_the_cell_that_wrote_it(lab, secr
 def test_the_sandbox_has_no_secrets(lab, secret, monkeypatch):
     for name in ("ANTHROPIC_API_KEY", "GITHUB_TOKEN", "DB_PASSWORD", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, f"another-{name}-0123456789")
-    session = lab.run(tasks.task("environment", tools=(tasks.ENVIRONMENT,)), timeout_s=30)
+    session = lab.run(tasks.task("environment", tools=(tasks.ENVIRONMENT,)), timeout_s=120)
     assert session.status().status == "completed"
     (result,) = [e for e in session.events() if e.type == "tool_result"]
     seen = session.content(result)["output"]

@@ -92,8 +92,8 @@ class Bench:
         assert len(found) == 1
         return dict(found[0].record)
 
-    def nothing_left(self, timeout_s: float = 15.0) -> None:
-        until(lambda: not processes(str(self.lab)), "every process of the lab is gone", timeout_s)
+    def nothing_left(self) -> None:
+        until(lambda: not processes(str(self.lab)), "every process of the lab is gone")
 
 
 @pytest.fixture
@@ -113,4 +113,5 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
         assert not list((tmp_path / "run").glob("*.json")), "a record file was left behind"
     finally:
         for pid in processes(str(tmp_path)):
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)

@@ -28,9 +28,7 @@ if mode.startswith("fork"):
                 assert owner.running() == [] and owner.status() == {}
         os.write(1, f"worker {os.getpid()}\n".encode())  # one write: two processes share the pipe
         signal.pause()
+signal.signal(signal.SIGINT, lambda *_: print("interrupted", owner.alive("s"), flush=True))
 os.write(1, f"owner {os.getpid()}\n".encode())
 while True:
-    try:
-        signal.pause()
-    except KeyboardInterrupt:
-        print("interrupted", owner.alive("s"), flush=True)
+    signal.pause()

@@ -36,7 +36,7 @@ class Table:
         return int(answer["record"]["pid"])
 
     def listen(self) -> None:
-        for key, mask in self.selector.select(5):
+        for key, mask in self.selector.select(60):
             key.data(mask)
 
     def names(self) -> list[str]:

@@ -112,7 +112,9 @@ def test_parent_watch_can_be_closed_and_leaves_no_descriptor() -> None:
     watch = ParentWatch(process.identify(), None, reasons.put)
     watch.close()
     watch.close()
-    assert reasons.empty() and set(os.listdir("/dev/fd")) == before
+    assert reasons.empty()
+    # one of another thread of this process may be open for a moment
+    until(lambda: set(os.listdir("/dev/fd")) <= before, "no descriptor is left")
 
 
 def test_the_keeper_reads_start_times_as_agentlab_does() -> None:

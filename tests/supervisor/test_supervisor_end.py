@@ -28,15 +28,13 @@ def _line(owner: subprocess.Popen[str]) -> list[str]:
 
 @pytest.mark.parametrize("mode", ["plain", "fork", "fork_plain"])
 def test_everything_ends_with_a_killed_owner_although_a_worker_holds_the_channel(bench: Bench, mode: str) -> None:
-    owner = bench.owner(EVERYTHING, grace_s=5.0, mode=mode)
+    owner = bench.owner(EVERYTHING, grace_s=3600.0, mode=mode)
     words = dict([_line(owner)] + ([_line(owner)] if mode != "plain" else []))
     worker = int(words.get("worker", 0))
     bench.staying()
-    began = time.monotonic()
     os.kill(owner.pid, signal.SIGKILL)
+    # the harness ends at the SIGTERM, so nobody waits for the whole grace of an hour
     until(lambda: not set(processes(str(bench.lab))) - {worker, owner.pid}, "keeper and children are gone")
-    # the harness ends at the SIGTERM, so nobody waits for the whole grace
-    assert time.monotonic() - began < 4.0
     if worker:
         os.kill(worker, signal.SIGKILL)  # raises if it had not been there all the time
 
@@ -50,7 +48,7 @@ def test_a_harness_that_does_not_end_is_killed_after_the_grace(bench: Bench, sto
     began = time.monotonic()
     os.kill(owner.pid, signal.SIGKILL)
     owner.wait()
-    bench.nothing_left(4.0)
+    bench.nothing_left()
     assert time.monotonic() - began >= 0.5
 
 
@@ -169,10 +167,12 @@ def test_takeover_kills_tells_the_keeper_and_leaves_no_tool_host(bench: Bench) -
 def test_ensure_free_waits_for_a_harness_whose_owner_is_gone(bench: Bench) -> None:
     owner = bench.owner(["ignore_term", "stay"], grace_s=1.0)
     bench.staying()
-    record = bench.recorded("harness")
+    record, keeper = bench.recorded("harness"), bench.recorded("keeper")["pid"]
+    os.kill(keeper, signal.SIGSTOP)  # nothing ends before it is looked at
     os.kill(owner.pid, signal.SIGKILL)
     owner.wait()
     assert standing(record, "s", bench.lab).ending
+    os.kill(keeper, signal.SIGCONT)
     ensure_free(record, "s", bench.lab)
     assert process.liveness(record) == "dead"
 
