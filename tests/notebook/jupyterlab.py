@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ OPTIONS = [
     "--no-sandbox", "--headless", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
 ]  # fmt: skip
-TIMEOUT_MS = 40_000
+TIMEOUT_MS = 90_000
 QUICKSTART = Path(__file__).resolve().parents[2] / "notebooks" / "01_quickstart.ipynb"
 _OWN = (
     "JUPYTERLAB_WORKSPACES_DIR", "JUPYTERLAB_SETTINGS_DIR", "JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR",
@@ -33,10 +34,7 @@ _OWN = (
 
 @contextlib.contextmanager
 def jupyterlab(folder: Path) -> Iterator[tuple[str, Path]]:
-    """JupyterLab on a free port, with settings and workspaces of its own: its address, and the folder it serves."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    """JupyterLab on a port that it chooses, with settings and workspaces of its own: its address, and the folder it serves."""
     env = {**os.environ, "AGENTLAB_DISPLAY": "", **{name: str(folder / name.lower()) for name in _OWN}}
     env.pop("CI", None)
     root = folder / "root"
@@ -45,28 +43,30 @@ def jupyterlab(folder: Path) -> Iterator[tuple[str, Path]]:
     quiet.mkdir(parents=True)
     (quiet / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
     command = [
-        sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", f"--port={port}", f"--ServerApp.root_dir={root}",
+        sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--port=0", f"--ServerApp.root_dir={root}",
         "--IdentityProvider.token=t", "--LabApp.expose_app_in_browser=True",
         "--JupyterNotebookApp.expose_app_in_browser=True", "--LabApp.news_url=",
     ]  # fmt: skip
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(command, env=env, stdout=log, stderr=log, start_new_session=True)
-    url = f"http://127.0.0.1:{port}"
+    runtime = folder / "jupyter_runtime_dir"
 
-    def serves() -> bool:
+    def serves() -> str:
+        """The address, once the server has written it down and answers there."""
         assert process.poll() is None, (folder / "server.log").read_text()
         try:
-            return bool(urllib.request.urlopen(f"{url}/api?token=t", timeout=2).status == 200)
-        except OSError:
-            return False
+            port = json.loads((runtime / f"jpserver-{process.pid}.json").read_text())["port"]
+            url = f"http://127.0.0.1:{port}"
+            return url if urllib.request.urlopen(f"{url}/api?token=t", timeout=10).status == 200 else ""
+        except (OSError, ValueError, HTTPException):  # not there yet, being written, not answering yet
+            return ""
 
     try:
-        until(serves, 60)
-        yield url, root
+        yield until(serves, 120), root
     finally:
         process.send_signal(signal.SIGTERM)
         try:
-            process.wait(15)
+            process.wait(30)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -79,6 +79,8 @@ def write_notebook(path: Path, cells: list[str]) -> None:
     nbformat.write(nbformat.v4.new_notebook(cells=made, metadata={"kernelspec": kernel}), path)
 
 
+READY = ":not(.al-cannot):not(.al-busy)"
+"""A button of the panel that can act, as far as the panel knows: it may be behind the log."""
 _READY = {False: "text=Python 3 (ipykernel) | Idle", True: ".jp-Notebook-ExecutionIndicator[data-status=idle]"}
 """What says that the kernel is connected and idle, in JupyterLab and in Notebook 7."""
 
@@ -118,7 +120,7 @@ class Page:
             cell.locator(".cm-content").click()
             self.page.keyboard.press("Shift+Enter")
             try:
-                cell.locator(".jp-InputPrompt").filter(has_text="[").filter(has_not_text="[ ]").wait_for(timeout=3000)
+                cell.locator(".jp-InputPrompt").filter(has_text="[").filter(has_not_text="[ ]").wait_for(timeout=12_000)
                 return
             except Exception as error:  # noqa: BLE001 - Playwright's own timeout: what is sent too early is lost
                 if "Timeout" not in type(error).__name__:
@@ -133,8 +135,13 @@ class Page:
         prompt.filter(has_text=re.compile(r"\[\d+\]")).wait_for()
 
     def button(self, words: str) -> Any:
-        """The panel's first button with these words in it."""
-        return self.page.locator(".al-panel button", has_text=words).first
+        """The panel's first button with these words in it that can act: to click it waits until it can."""
+        return self.page.locator(f".al-panel button{READY}", has_text=words).first
+
+    def seen(self, words: str) -> Callable[[], bool]:
+        """From now on watch the page for these words, which may stand there for a moment only; whether they did."""
+        self.page.evaluate(_WATCH, words)
+        return lambda: bool(self.page.evaluate("() => window.seenWords"))
 
     def panel_text(self) -> str:
         """Everything that the panels show."""
@@ -169,6 +176,16 @@ class Page:
         self.page.evaluate("() => window.jupyterapp.serviceManager.sessions.shutdownAll()")
         self.page.close()
 
+
+_WATCH = """
+words => {
+  const holds = node => (node.textContent || '').includes(words);
+  window.seenWords = holds(document.body);
+  new MutationObserver(changes => changes.forEach(change => {
+    if (holds(change.target) || [...change.addedNodes].some(holds)) window.seenWords = true;
+  })).observe(document.body, {subtree: true, childList: true, characterData: true});
+}
+"""
 
 _CONTRASTS = r"""
 () => {

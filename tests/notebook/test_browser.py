@@ -16,24 +16,28 @@ import pytest
 from agentlab.events import Draft
 from agentlab.lab import Lab
 from agentlab.notebook.panel.digest import MARKS
-from tests.notebook.conftest import kinds, processes_of, until
-from tests.notebook.jupyterlab import BROWSER, OPTIONS, QUICKSTART, Page, jupyterlab, write_notebook
+from tests.notebook.conftest import hold, kinds, processes_of, until
+from tests.notebook.jupyterlab import BROWSER, OPTIONS, QUICKSTART, READY, Page, jupyterlab, write_notebook
 
 sync_api = pytest.importorskip("playwright.sync_api")
 pytestmark = [
     pytest.mark.skipif(BROWSER is None, reason="no Chromium here: apt-get install chromium"),
-    pytest.mark.timeout(150),
+    pytest.mark.timeout(300),
 ]
 NOTEBOOK_7 = find_spec("notebook") is not None
 BEGIN = '''
 %load_ext agentlab
 import time
+from pathlib import Path
 import agentlab as al
 
-@al.tool(effect="sandboxed")
+@al.tool(effect="sandboxed", timeout_s=900)
 def work(n: int) -> str:
-    """Work a while."""
-    time.sleep(0.25)
+    """Work a while, and for as long as somebody holds it."""
+    time.sleep(0.1)
+    Path(f"FOLDER/at-{n}").touch()
+    while Path(f"FOLDER/hold-{n}").exists():
+        time.sleep(0.02)
     open(f"done-{n}", "w").close()
     return f"did {n}"
 
@@ -54,7 +58,7 @@ def server(tmp_path_factory):
 @pytest.fixture(scope="module")
 def browser():
     with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=BROWSER, args=OPTIONS)
+        browser = playwright.chromium.launch(executable_path=BROWSER, args=OPTIONS, timeout=120_000)
         yield browser
         browser.close()
 
@@ -70,7 +74,7 @@ def notebook(server, browser, request):
 
     def open_(*cells, again=False, **how):
         if not again:
-            write_notebook(folder / "n.ipynb", list(cells))
+            write_notebook(folder / "n.ipynb", [cell.replace("FOLDER", str(folder)) for cell in cells])
         pages.append(Page(browser, url, f"{name}/n.ipynb", workspace=f"{name}{len(pages)}", **how))
         pages[-1].folder = folder
         return pages[-1]
@@ -88,16 +92,9 @@ def session_of(page, session_id="job-1"):
     )
 
 
-def in_a_tool(page, session, after=1):
-    """Wait until a tool is at work after so many results."""
-
-    def at_work():
-        found = kinds(session)
-        asked, answered = found.count("tool_requested"), found.count("tool_result")
-        # A checkpoint that is due is written between the request and the work.
-        return asked > answered >= after and found[-1] in ("tool_requested", "tool_started", "checkpoint_written")
-
-    until(at_work)
+def at_work(page, session, n):
+    """Wait until the tool is at this piece of work, which is held: there it stays."""
+    until((page.folder / f"at-{n}").exists, seen=lambda: (session.status(), kinds(session)[-8:]))
 
 
 def each_call_once(session, count):
@@ -139,9 +136,10 @@ def test_the_quickstart_runs_by_clicking(notebook):
     code = [s.replace("{home.name}/lab", "lab") for s in code]
     page = notebook(*code, "%agent log", "%agent locate")
     page.run_cell(0)
+    live = page.seen("Interrupt pauses at the next safe point")
     page.page.locator(".lm-MenuBar-itemLabel", has_text="Run").click()
     page.page.locator(".lm-Menu-itemLabel", has_text="Run All Cells").first.click()
-    page.page.get_by_text("Interrupt pauses at the next safe point").first.wait_for()
+    until(live)
     page.picture("live")
     page.page.get_by_text("sales_report-2: timeline").wait_for()
     page.page.get_by_text("sales_report-2: ended").wait_for()
@@ -156,24 +154,28 @@ def test_the_quickstart_runs_by_clicking(notebook):
 
 def test_harness_and_sandbox_are_killed_in_the_middle_of_a_tool(notebook):
     page = notebook(BEGIN.replace("COUNT", "10"), "%agent panel --task job")
+    held, later = hold(2, page.folder), hold(5, page.folder)
     page.run_cell(0)
     page.run_cell(1)
     page.status("new")
-    page.button("kill harness").click()
+    page.page.locator(".al-strike.al-cannot", has_text="kill harness").first.click()
     page.page.locator(".al-said.bad", has_text="it has no harness yet").wait_for()
     page.button("run").click()
     session = session_of(page)
-    in_a_tool(page, session)
+    at_work(page, session, 2)
     page.status("running")
     page.button("recovery").click()
     page.button("kill harness").click()
     page.status("crashed")
     page.page.locator(".al-crash", has_text="its harness is gone").wait_for()
     page.picture("crashed", True)
+    held.unlink()
     page.button("wake").click()
     page.page.locator(".al-crash.over", has_text="harness").wait_for()
-    in_a_tool(page, session, after=3)
+    at_work(page, session, 5)
     page.button("kill sandbox").click()
+    until(lambda: kinds(session).count("fault_injected") == 2)
+    later.unlink()
     page.page.locator(".al-crash.over", has_text="sandbox").wait_for()
     page.status("completed")
     text = page.panel_text()
@@ -202,6 +204,7 @@ def test_harness_and_sandbox_are_killed_in_the_middle_of_a_tool(notebook):
 
 def test_kill_wake_and_fork_without_a_mouse(notebook):
     page = notebook(BEGIN.replace("COUNT", "12"), "%agent panel --task job")
+    held, later = hold(3, page.folder), hold(7, page.folder)
     page.run_cell(0)
     page.run_cell(1)
     page.status("new")
@@ -221,16 +224,20 @@ def test_kill_wake_and_fork_without_a_mouse(notebook):
     page.button("run").focus()  # as Tab from the cell above does; where a notebook's Tab begins is JupyterLab's affair
     press("run")
     session = session_of(page)
-    in_a_tool(page, session, after=3)
-    page.page.locator(".al-strike:not(.al-cannot)", has_text="kill harness").wait_for()
+    at_work(page, session, 3)
+    page.button("kill harness").wait_for()
     press("kill harness")
     page.status("crashed")
+    held.unlink()
     page.button("run").focus()
+    page.button("wake").wait_for()
     press("wake")
+    at_work(page, session, 7)
     page.status("running")
     page.page.locator(".al-ck button", has_text="fork").first.wait_for()
     press("fork here")
     page.page.locator(".al-said", has_text=re.compile("fork|new session")).wait_for()
+    later.unlink()
     page.status("completed")
     each_call_once(session, 12)
     assert page.page.locator(".jp-Notebook .jp-CodeCell").count() <= 3  # no key went to the notebook
@@ -239,22 +246,24 @@ def test_kill_wake_and_fork_without_a_mouse(notebook):
 def test_a_task_is_stepped_through_and_killed_in_notebook_7(notebook):
     """In Notebook 7; in JupyterLab where that is not installed."""
     page = notebook(BEGIN.replace("COUNT", "4"), "%agent panel --task job", notebook_7=NOTEBOOK_7)
+    held = hold(2, page.folder)
     page.run_cell(0)
     page.run_cell(1)
     page.status("new")
-    planned = page.page.locator(".al-next code")
+    # While it runs, what was decided stands in the place of what is next.
+    planned = page.page.locator(".al-next", has=page.page.locator("span", has_text="next")).locator("code")
     for _ in range(6):
         shown = planned.inner_text()
         page.button("step").click()
         page.page.locator(".al-said", has_text=f"did {shown[:30]}").wait_for()
-        page.page.locator(".al-next code").filter(has_not_text=shown).wait_for()
+        planned.filter(has_not_text=shown).wait_for()
     session = session_of(page)
     assert kinds(session).count("resume_requested") == 6
     page.button("run").click()
-    in_a_tool(page, session)
-    page.page.locator(".al-strike:not(.al-cannot)", has_text="kill harness").wait_for()
+    at_work(page, session, 2)
     page.button("kill harness").click()
     page.status("crashed")
+    held.unlink()
     page.button("wake").click()
     page.status("completed")
     each_call_once(session, 4)
@@ -316,8 +325,8 @@ def test_five_sessions_side_by_side_four_ask_a_person_one_has_ten_thousand_event
     columns = page.page.locator(".al-column")
     columns.nth(4).wait_for()
 
-    def press(column, words):
-        columns.nth(column).locator("button", has_text=words).first.click()
+    def press(column, words, such=READY):
+        columns.nth(column).locator(f"button{such}", has_text=words).first.click()
 
     def shows(column, what, words):
         columns.nth(column).locator(what, has_text=words).wait_for()
@@ -331,9 +340,9 @@ def test_five_sessions_side_by_side_four_ask_a_person_one_has_ten_thousand_event
         shows(column, ".al-badge", "waiting")
         buttons = columns.nth(column).locator(".al-question button:visible")
         until(lambda buttons=buttons, offered=offered: buttons.count() == offered, 60)
-    press(0, "step")
+    press(0, "step", ".al-cannot")
     shows(0, ".al-said", "it waits for a person: answer its question first")
-    press(0, "reply")
+    press(0, "reply", ".al-cannot")
     shows(0, ".al-said", "write the answer into the field first")
     page.picture("asked", True)
     columns.nth(0).locator(".al-question input").fill("May, don't you know")
@@ -342,7 +351,7 @@ def test_five_sessions_side_by_side_four_ask_a_person_one_has_ten_thousand_event
         press(column, answer)
     for column in range(5):
         shows(column, ".al-badge", "completed")
-        assert columns.nth(column).locator(".al-question:visible").count() == 0
+        columns.nth(column).locator(".al-question").wait_for(state="hidden")
     answers = {
         "asks-1": "user_reply",
         "approves": "approval_given",
@@ -373,19 +382,22 @@ def test_a_blocking_run_is_interrupted_and_then_the_kernel_restarted(notebook):
         "%agent attach job-1",
         "%agent panel",
     )
+    held, later = hold(2, page.folder), hold(6, page.folder)
     page.run_cell(0)
     page.run_cell(1)
     session = session_of(page)
-    in_a_tool(page, session, after=2)
+    at_work(page, session, 2)
     page.command("notebook:interrupt-kernel")
+    until(lambda: "pause_requested" in kinds(session))
+    held.unlink()
     page.page.locator(".jp-OutputArea", has_text="‖ paused").first.wait_for()
     page.page.locator(".jp-OutputArea", has_text="%agent wake").first.wait_for()
     assert session.status().status == "paused" and kinds(session).count("harness_woken") == 1
-    done = kinds(session).count("tool_result")
     page.run_cell(2)
-    in_a_tool(page, session, after=done + 1)
+    at_work(page, session, 6)
     page.page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()")
-    until(lambda: session.status().status == "crashed", 60)
+    until(lambda: session.status().status == "crashed")
+    later.unlink()
     page.await_kernel()
     page.run_cell(0)
     page.run_cell(3)
@@ -409,17 +421,20 @@ def test_the_page_is_reloaded_and_opened_twice(notebook):
     page.await_kernel()
     page.status("new")
     page.page.locator(".al-note", has_text="For a new one open the panel again").wait_for()
+    held = hold(3, page.folder)
     page.button("run").click()
     page.status("running")
     other = notebook(again=True)
     other.status("running")
     other.button("pause").click()
+    session = session_of(page)
+    until(lambda: "pause_requested" in kinds(session))
+    held.unlink()
     for tab in (page, other):
         tab.status("paused")
     page.button("run").click()
     for tab in (page, other):
         tab.status("completed")
-    session = session_of(page)
     each_call_once(session, 16)
     # What was last used in a tab that is closed now is heard from the other one all the same.
     other.button("log").click()
