@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from agentlab.log import MemoryStore, ParquetLog, ParquetStore
 from agentlab.log.files import STALE_S
 from agentlab.log.repair import set_aside_torn_tail
 
+from .costs import calls_of
 from .test_sigkill import environment
 
 
@@ -396,23 +396,6 @@ def test_following_sleeps_on_the_clock_it_was_given(tmp_path: Path) -> None:
         log = store.create("s")
         assert list(log.follow(1, iter([False, False, True]).__next__, interval_s=60.0)) == []
         assert clock.monotonic() - begun == 120.0
-
-
-def calls_of(work: Callable[[], object]) -> int:
-    """How many functions ``work`` calls: what it costs, whatever the machine does beside it."""
-    count = 0
-
-    def profile(frame: object, event: str, argument: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    before = sys.getprofile()
-    sys.setprofile(profile)
-    try:
-        work()
-    finally:
-        sys.setprofile(before)
-    return count
 
 
 def test_a_memory_append_costs_a_few_calls_however_long_the_log_is() -> None:
