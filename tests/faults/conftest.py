@@ -47,9 +47,3 @@ def ran(lab):
         return Ran(lab, faults, **options)
 
     return run
-
-
-@pytest.fixture(autouse=True)
-def nothing_left(lab):
-    yield
-    assert not list(lab.path.rglob("commits/*.tmp.*"))
