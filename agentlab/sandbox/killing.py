@@ -15,13 +15,11 @@ from typing import Any
 
 from agentlab import process
 from agentlab.errors import SandboxError
-from agentlab.sandbox import processes, trees
+from agentlab.sandbox import processes, sockets, trees
 
-SOCKET_PREFIX = "agentlab-"
-"""How the private folder of a sandbox's socket is named, in the folder for temporary files."""
-SOCKET_NAME = "s"
 DIES_S = 30.0
 """Seconds that a killed process may take to be gone (one that waits for a slow disk)."""
+_UNNOTED_S, _AT_ONCE = 3600.0, 64
 _ANONYMOUS_S = 60.0  # a folder without any record is being made at this moment, or is older than this
 
 
@@ -49,7 +47,7 @@ def kill_sandbox(record: Mapping[str, Any], *, keep_folder: bool = False) -> boo
             raise SandboxError(f"sandbox {record.get('sandbox_id')}, pid {pid}, does not die")
     if state == "alive" or home is not None:
         _kill_strays(str(record.get("sandbox_id", "")), victims)
-        _remove_socket(str(record.get("address", "")))
+        sockets.remove(str(record.get("address", "")))
     if home is not None and not keep_folder:
         trees.remove(home)
     return state == "alive"
@@ -82,17 +80,6 @@ def continue_sandbox(record: Mapping[str, Any]) -> bool:
         return False
     processes.send(below, signal.SIGCONT)
     return True
-
-
-def _remove_socket(address: str) -> None:
-    folder, name = os.path.split(address)
-    if name != SOCKET_NAME or not os.path.basename(folder).startswith(SOCKET_PREFIX):
-        return
-    for remove, path in ((os.unlink, address), (os.rmdir, folder)):
-        try:
-            remove(path)
-        except OSError:
-            pass
 
 
 def _own_folder(record: Mapping[str, Any]) -> str | None:
@@ -140,9 +127,27 @@ def reap(lab: str) -> int:
         record = _read(home, "sandbox.json") or _read(home, "provision.json") or {}
         try:
             _kill_strays(os.path.basename(home), set())
-            _remove_socket(str(record.get("socket", "")))
+            sockets.remove(str(record.get("socket", "")))
             trees.remove(home)
             count += 1
         except (OSError, SandboxError):
             continue  # the next one that provisions tries again
+    _reap_sockets()
     return count
+
+
+def _reap_sockets() -> None:
+    """Remove sockets whose sandbox is dead for certain, of labs that may be gone as well.
+
+    It is, when the process that was noted beside the socket is dead and the socket refuses. Where no note is, it is
+    being made at this moment, or was made by an older version: then the refusal counts after an hour.
+    """
+    gone = 0
+    for address, changed in sockets.addresses():
+        record = sockets.noted(address)
+        dead = time.time() - changed > _UNNOTED_S if record is None else process.liveness(record) == "dead"
+        if dead and sockets.refuses(address):
+            sockets.remove(address)
+            gone += 1
+        if gone >= _AT_ONCE:
+            return

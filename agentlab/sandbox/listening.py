@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import selectors
 import socket
 from collections.abc import Callable
 from functools import partial
 
+from agentlab.sandbox import sockets
 from agentlab.sandbox.workplace import Refused
 
 BEAT_S = 1.0
@@ -149,8 +149,4 @@ class Listener:
                 pass
             connection.sock.close()
         self._socket.close()
-        for remove, path in ((os.unlink, self._path), (os.rmdir, os.path.dirname(self._path))):
-            try:
-                remove(path)
-            except OSError:
-                pass
+        sockets.remove(self._path)

@@ -16,8 +16,8 @@ from agentlab.clock import Clock
 from agentlab.crashpoints import CrashPoint, reach
 from agentlab.errors import SandboxError, SandboxGone
 from agentlab.ports import Completed, Execution, ProcessRecord, Resources, Snapshot, Spawner
-from agentlab.sandbox import trees
-from agentlab.sandbox.killing import SOCKET_NAME, SOCKET_PREFIX, kill_sandbox, reap
+from agentlab.sandbox import sockets, trees
+from agentlab.sandbox.killing import kill_sandbox, reap
 from agentlab.sandbox.running import INHERITED
 
 _SERVER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "server.py")
@@ -231,7 +231,7 @@ class LocalSandboxes:
         sandbox_id = f"sb-{secrets.token_hex(8)}"
         home = os.path.join(self._lab, "sandboxes", sandbox_id)
         try:
-            address = os.path.join(_socket_folder(), SOCKET_NAME)
+            address = sockets.new_address()
             os.makedirs(home)
             note = {**process.identify(), "sandbox_id": sandbox_id, "session_id": session_id, "socket": address}
             with open(os.path.join(home, "provision.json"), "w", encoding="utf-8") as file:
@@ -256,12 +256,13 @@ class LocalSandboxes:
         # -I and -S: nothing of the user's Python set-up is read, and the start takes a third of the time.
         argv = [sys.executable, "-I", "-S", _SERVER, json.dumps(options)]
         env = {name: os.environ[name] for name in INHERITED if name in os.environ}
+        env["AGENTLAB_SOCKET"] = str(record["address"])  # for the keeper, which removes it after a SIGKILL
         home = str(record["home"])
         try:
             return self._spawner.spawn("sandbox", argv, env, home, os.path.join(home, "server.log"))
         except Exception:
             trees.remove(home)
-            trees.remove(os.path.dirname(str(record["address"])))
+            sockets.remove(str(record["address"]))
             raise
 
     def _connect(
@@ -305,13 +306,3 @@ class LocalSandboxes:
         except OSError:
             return ""
         return f"; it said:\n{text}" if text else ""
-
-
-def _socket_folder() -> str:
-    """A private folder with a short path: a socket's path has room for about 100 bytes, a lab's path can be longer."""
-    for parent in (os.environ.get("TMPDIR", ""), "/tmp", "/var/tmp"):
-        path = os.path.join(parent, f"{SOCKET_PREFIX}{secrets.token_hex(6)}")
-        if parent and len(os.fsencode(path)) <= 90 and os.access(parent, os.W_OK):
-            os.mkdir(path, 0o700)
-            return path
-    raise OSError("no writable folder with a short path for a socket: set TMPDIR to one")

@@ -31,7 +31,7 @@ import subprocess
 import time
 from collections.abc import Callable
 
-from agentlab.sandbox import processes
+from agentlab.sandbox import processes, sockets
 from agentlab.sandbox.listening import BEAT_S, Connection, Listener
 from agentlab.sandbox.results import Results
 from agentlab.sandbox.running import Running, environment, failed_to_start
@@ -314,6 +314,7 @@ def main(text: str) -> int:
     with open(tmp, "w", encoding="utf-8") as file:
         json.dump(identity, file)
     os.rename(tmp, os.path.join(home, "sandbox.json"))
+    sockets.note(str(options["socket"]), identity)
     for name in ("workspace", "results", "scratch"):
         # Fails when it exists: a sandbox never takes over what another one left.
         os.mkdir(os.path.join(home, name))

@@ -105,6 +105,7 @@ class Child:
     process: subprocess.Popen[bytes]
     stdin: int
     mark: str  # in its environment and in that of its descendants
+    address: str = ""  # the socket that it listens on, in a folder of its own
     born: float = field(default_factory=time.monotonic)
 
     @property
@@ -144,7 +145,19 @@ class Child:
         _, status = os.waitpid(self.pid, 0)
         self.process.returncode = os.waitstatus_to_exitcode(status)  # so that Popen never waits for this pid itself
         os.close(self.stdin)
+        self._remove_socket()
         return int(self.process.returncode)
+
+    def _remove_socket(self) -> None:
+        """A sandbox that ends in order removes its socket; one that was killed can not."""
+        folder, name = os.path.split(self.address)
+        if name != "s" or not os.path.basename(folder).startswith("agentlab-"):
+            return
+        for remove, path in ((os.unlink, self.address), (os.unlink, f"{folder}/sandbox.json"), (os.rmdir, folder)):
+            try:
+                remove(path)
+            except OSError:
+                pass
 
 
 def kill_if_same(pid: int, started: str) -> None:
@@ -197,13 +210,14 @@ def spawn(
         os.close(reader)
         if out >= 0:
             os.close(out)
+    address = env.get("AGENTLAB_SOCKET", "") if kind == "sandbox" else ""
     record = {
         "host": identity["host"],
         "boot_id": identity["boot_id"],
         "pid": process.pid,
         "start_time": system.start_time(process.pid, zombie=True) or "",
     }
-    return Child(kind, session, record, process, writer, f"AGENTLAB_CHILD={mark}")
+    return Child(kind, session, record, process, writer, f"AGENTLAB_CHILD={mark}", address)
 
 
 def _open_log(path: str | None) -> int:
