@@ -58,8 +58,8 @@ except TimeoutError:
 def installed(release: str) -> Path | None:
     """Where that release of ipykernel lies; None when it is not there."""
     folder = os.environ.get("AGENTLAB_KERNELS", "")
-    found = sorted(Path(folder).glob(f"{release}*")) if folder else []
-    return found[-1].absolute() if found else None
+    site = Path(folder, release).absolute()
+    return site if folder and site.is_dir() else None
 
 
 class Clicking:
@@ -151,11 +151,13 @@ def kernel(request, tmp_path):
                 f" 'ipykernel=={request.param}.*' and set AGENTLAB_KERNELS=KERNELS"
             )
     kernel = Clicking(tmp_path, site)
-    kernel.release = tuple(
-        map(int, kernel.run("import ipykernel; print(ipykernel.__version__)").strip().split(".")[:2])
-    )
-    yield kernel
-    kernel.close()
+    try:
+        version = kernel.run("import ipykernel; print(ipykernel.__version__)").strip()
+        assert site is None or version.startswith(f"{request.param}."), f"{site} gave a kernel of ipykernel {version}"
+        kernel.release = tuple(map(int, version.split(".")[:2]))
+        yield kernel
+    finally:
+        kernel.close()
     until(lambda: not processes_of(tmp_path))
 
 
