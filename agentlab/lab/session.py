@@ -96,8 +96,10 @@ class Session(AwaitedSession):
             return
         if takeover:
             take_over(dict(state.process), self.id, self.lab.path)
-        else:
-            ensure_free(dict(state.process), self.id, self.lab.path)
+            return
+        if state.control.rested and not self._between_steps() and not self.lab.supervisor.alive(self.id):
+            process.await_death(state.process, LEAVES_S)  # another owner's harness, which came to rest and is leaving
+        ensure_free(dict(state.process), self.id, self.lab.path)
 
     def wake(
         self,

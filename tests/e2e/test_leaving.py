@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
 
+import pytest
+
 import agentlab as al
 from agentlab import process
+
+from .owner import Owner
 
 
 @al.tool(effect="pure", needs_approval=True)
@@ -19,20 +24,26 @@ def presses(view):
     return al.say("done") if view.calls("press") else al.call("press")
 
 
-def test_a_wake_while_the_harness_that_asked_has_not_left_yet_goes_on(lab, until):
+@pytest.mark.parametrize("whose", ["its own", "another owner's"])
+def test_a_wake_while_the_harness_that_asked_has_not_left_yet_goes_on(lab, until, whose):
     task = al.Task(name="button", goal="Press it.", tools=[press], model=presses)
     session = lab.create(task, crash=["stop:harness@question_asked:after"])
-    session.start()
-    until(lambda: session.state.control.status == "waiting", what="a question")
-    resting = dict(session.state.process)
-    session.approve()
-    waking = threading.Thread(target=session.wake, daemon=True)
-    waking.start()
-    waking.join(0.3)
-    assert waking.is_alive() and process.liveness(resting) == "alive", "the stopped harness can not leave yet"
-    process.send_signal(resting, signal.SIGCONT)
-    waking.join(120)
-    assert not waking.is_alive() and session.status().status == "completed"
+    with contextlib.ExitStack() as stack:
+        if whose == "its own":
+            session.start()
+        else:
+            stack.enter_context(Owner(lab.path)).start(session.id)
+        until(lambda: session.state.control.status == "waiting", what="a question")
+        resting = dict(session.state.process)
+        until(lambda: process.stopped(resting["pid"]), what="it is stopped before it has left")
+        session.approve()
+        waking = threading.Thread(target=session.wake, daemon=True)
+        waking.start()
+        waking.join(0.3)
+        assert waking.is_alive() and process.liveness(resting) == "alive", "the stopped harness can not leave yet"
+        process.send_signal(resting, signal.SIGCONT)
+        waking.join(120)
+        assert not waking.is_alive() and session.status().status == "completed"
 
 
 def test_an_answer_and_a_wake_one_right_after_the_other(lab):
