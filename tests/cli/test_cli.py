@@ -176,6 +176,11 @@ def test_a_lab_that_is_a_file(tmp_path):
         assert "is a file" in refused(*words, "--lab", path)
 
 
+def heeding_interrupts():
+    """In a child: as a terminal starts it. A script that runs the tests in its background has them ignore interrupts."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def test_an_interrupted_run_pauses_and_a_wake_completes_it(tmp_path):
     lab = tmp_path / "lab"
     with ReceiverProcess(tmp_path / "receiver") as receiver:
@@ -184,20 +189,22 @@ def test_an_interrupted_run_pauses_and_a_wake_completes_it(tmp_path):
         gate = tmp_path / "gate"
         with subprocess.Popen(
             argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**environment(), slowly.GATE: str(gate)},
-            start_new_session=True,
+            start_new_session=True, preexec_fn=heeding_interrupts,
         ) as run:  # fmt: skip
-            said = []
-            for line in run.stdout:
-                said.append(line)
-                if "step_completed" in line:
-                    break
-            os.killpg(run.pid, signal.SIGINT)  # as a terminal does: everyone in the foreground gets it
-            with Lab(lab) as looked:
-                until(
-                    lambda: "pause_requested" in {e.type for e in looked.session("may").events()}, "it is told to pause"
-                )
-            gate.touch()
-            rest, errors = run.communicate(timeout=280)
+            try:
+                said = []
+                for line in run.stdout:
+                    said.append(line)
+                    if "step_completed" in line:
+                        break
+                os.killpg(run.pid, signal.SIGINT)  # as a terminal does: everyone in the foreground gets it
+                with Lab(lab) as looked:
+                    session = looked.session("may")
+                    until(lambda: "pause_requested" in {e.type for e in session.events()}, "it is told to pause")
+                gate.touch()
+                rest, errors = run.communicate(timeout=280)
+            finally:
+                run.kill()
         assert run.returncode == 0 and errors == "", errors
         last = (said + rest.splitlines())[-1]
         assert "may: paused" in last, last
