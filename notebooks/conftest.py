@@ -20,6 +20,8 @@ from agentlab.lab import Lab
 PASSING_LAB = "{home.name}/lab"
 """How a lesson names its lab."""
 CELL_TIMEOUT_S = 120
+OUTPUT_TIMEOUT_S = 60
+"""How long the output of a cell that has been answered may take; nbval gives it five seconds."""
 LESSON_TIMEOUT_S = 600
 KEPT = pytest.StashKey[tempfile.TemporaryDirectory]()  # type: ignore[type-arg]
 
@@ -54,6 +56,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for cell in cells:
         if hasattr(cell, "cell"):
             cell.cell.source = cell.cell.source.replace(PASSING_LAB, str(kept_lab(config, cell.path)))
+            cell.output_timeout = OUTPUT_TIMEOUT_S
 
 
 class Lesson(pytest.File):

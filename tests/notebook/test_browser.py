@@ -107,12 +107,17 @@ def each_call_once(session, count):
     session.verify()
 
 
-def saved(page):
-    """The notebook as it was saved; None while it is being written."""
-    try:
-        return nbformat.read(page.folder / "n.ipynb", as_version=4)
-    except nbformat.reader.NotJSONError:
-        return None
+def saved(page, cell, words=""):
+    """Save the notebook, and wait until that cell's outputs, with these words in them, are in the file: the outputs."""
+
+    def outputs():
+        try:
+            return nbformat.read(page.folder / "n.ipynb", as_version=4).cells[cell].outputs
+        except nbformat.reader.NotJSONError:  # it is being written
+            return []
+
+    page.command("docmanager:save")
+    return until(lambda: (now := outputs()) and words in str(now) and now)
 
 
 def readable(page):
@@ -184,9 +189,7 @@ def test_harness_and_sandbox_are_killed_in_the_middle_of_a_tool(notebook):
     each_call_once(session, 10)
     record = page.page.locator("details", has_text="stays in the saved notebook").filter(has_text="✓ completed")
     record.first.wait_for(state="attached")
-    page.command("docmanager:save")
-    until(lambda: (now := saved(page)) and "✓ completed" in str(now.cells[1].outputs))
-    assert "data:image/png;base64," in saved(page).cells[1].outputs[-1]["data"]["text/html"]
+    assert "data:image/png;base64," in saved(page, 1, "✓ completed")[-1]["data"]["text/html"]
     mark = page.page.locator(".al-m.al-l5", has_text="fault_injected").first
     mark.hover()
     mark.locator(".al-pop b", has_text="fault_injected").wait_for()
@@ -270,8 +273,7 @@ def test_a_task_is_stepped_through_and_killed_in_notebook_7(notebook):
     record = page.page.locator("details", has_text="stays in the saved notebook").filter(has_text="✓ completed")
     record.first.wait_for(state="attached")
     page.picture("notebook-7")
-    page.command("docmanager:save")
-    until(lambda: (now := saved(page)) and "✓ completed" in str(now.cells[1].outputs), 60)
+    saved(page, 1, "✓ completed")
 
 
 ASKING = '''
@@ -415,8 +417,7 @@ def test_the_page_is_reloaded_and_opened_twice(notebook):
     page.run_cell(0)
     page.run_cell(1)
     page.status("new")
-    page.command("docmanager:save")
-    until(lambda: (now := saved(page)) and now.cells[1].outputs)
+    saved(page, 1)
     page.page.reload()
     page.await_kernel()
     page.status("new")
@@ -448,6 +449,5 @@ def test_the_page_is_reloaded_and_opened_twice(notebook):
     page.run_cell(2)
     record = page.page.locator("details", has_text="record of job-1").filter(has_text="✓ completed")
     record.first.wait_for(state="attached")
-    page.command("docmanager:save")
-    until(lambda: (now := saved(page)) and "✓ completed" in str(now.cells[2].outputs), 60)
+    saved(page, 2, "✓ completed")
     assert page.page.locator(".al-note:visible").count() == 1  # beside the new one nothing is said
