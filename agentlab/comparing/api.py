@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from agentlab.comparing.conditions import Condition, Plan, policies_of, policy_c
 from agentlab.comparing.engine import conduct
 from agentlab.comparing.frames import run_frame, sorted_runs
 from agentlab.comparing.latencies import Latencies
+from agentlab.comparing.recording import begun_with
 from agentlab.comparing.simulating import Crashes
 from agentlab.comparing.summary import summarise
 from agentlab.comparing.worlds import Asked, Mode
@@ -66,8 +68,8 @@ def compare(
         target: what a crash kills: ``both`` harness and sandbox (a machine), the ``harness`` or the ``sandbox``.
         latencies: of simulated runs; measured in ``lab`` where that has sessions of the task or real runs of it, else
             assumed.
-        lab: keeps the experiment as a session, so that one that was killed goes on where it was; real runs are kept below
-            its folder. Without it nothing is kept.
+        lab: keeps the experiment as a session, so that one that was killed goes on where it was, with what it had measured
+            in the lab when it began; real runs are kept below its folder. Without it nothing is kept.
         name: the experiment's session; by default an unfinished one of the same plan, or a new one.
         model: another model than the task's.
         limit_s: a run is ended after so long, seconds on its own clock.
@@ -86,9 +88,12 @@ def compare(
     )
     numbers = seeds_of(seeds)
     _known(baseline, conditions)
-    with _home(lab) as home, asked.world(home, conditions[0]) as world:
-        plan = Plan("compare", world.subject, conditions, numbers, world.about)
-        recording = conduct(plan, world.runner, home, name=name, executor=executor, progress=progress)
+    with _home(lab) as home:
+        subject, about = asked.identity(home, conditions[0])
+        plan = Plan("compare", subject, conditions, numbers, about)
+        with asked.world(home, begun_with(home, plan, name)) as world:
+            plan = replace(plan, measured=world.measured)
+            recording = conduct(plan, world.runner, home, name=name, executor=executor, progress=progress)
         frame = sorted_runs(run_frame(recording.results(), mode, asked.mtbf_s), [c.name for c in conditions])
     counted = f"{_count(len(conditions), 'condition')}, {_count(len(numbers), 'seed')}"
     title = f"{world.subject}: {counted}, {_told(asked.crashes)} ({mode})"

@@ -33,13 +33,19 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What an experiment runs: every condition with every seed. ``about`` is what else its results depend on."""
+    """What an experiment runs: every condition with every seed. ``about`` is what else was asked for and its results depend on.
+
+    ``measured`` is what was found in the lab when the experiment began (latencies, the session to replay). It is kept with
+    the plan and is no part of its identity: an experiment that was killed goes on with what it began with, whatever the
+    lab has gained since.
+    """
 
     kind: str
     subject: str
     conditions: tuple[Condition, ...]
     seeds: tuple[int | None, ...]
     about: Mapping[str, Any] = field(default_factory=dict)
+    measured: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = [condition.name for condition in self.conditions]
@@ -63,7 +69,7 @@ class Plan:
                 yield condition, seed
 
     def to_json(self) -> dict[str, Any]:
-        """The plan as plain data."""
+        """The plan as plain data, without what was measured."""
         return {
             "kind": self.kind,
             "subject": self.subject,

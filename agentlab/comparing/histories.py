@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -78,12 +78,25 @@ def _rests(events: Sequence[Event]) -> bool:
     return _ended(events) or any(event.type in ("session_paused", "pause_requested") for event in events[-5:])
 
 
-def events_of(task: Any, lab: Lab) -> tuple[str, list[Event]]:
+def subject_of(task: Any, lab: Lab) -> tuple[str, str]:
+    """Of what a what-if comparison was asked for: ``session`` or ``task``, and its name."""
+    if isinstance(task, Session):
+        return "session", task.id
+    name = task if isinstance(task, str) else str(task.name)
+    return ("session" if name in lab.store.sessions() else "task"), name
+
+
+def events_of(task: Any, lab: Lab, begun: Mapping[str, Any] | None = None) -> tuple[str, list[Event]]:
     """The session to replay: given itself, by its id, or the newest of a task, one without a crash if there is any.
+
+    With ``begun`` (``session`` and ``events``) it is that session, as far as it was then.
 
     Raises:
         UserError: there is none.
     """
+    if begun is not None:
+        log = task.log if isinstance(task, Session) else lab.store.open(str(begun["session"]))
+        return str(begun["session"]), list(log.replay(1, int(begun["events"])))
     if isinstance(task, Session):
         return task.id, task.events()
     name = task if isinstance(task, str) else str(task.name)

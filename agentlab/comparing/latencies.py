@@ -61,6 +61,15 @@ class Latencies:
         """Digest of the values: runs that draw from others are other runs."""
         return digest(canonical({"\n".join(key): list(values) for key, values in self.measured.items()}))
 
+    def to_json(self) -> dict[str, Any]:
+        """The latencies as plain data."""
+        return {"source": self.source, "measured": [[list(key), list(of)] for key, of in self.measured.items()]}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Latencies:
+        """The latencies that :meth:`to_json` gave."""
+        return cls({tuple(key): tuple(values) for key, values in data["measured"]}, str(data["source"]))
+
     def of(self, key: Key) -> Sequence[float]:
         """Values to draw from: of this very key, of the kind whatever it is about, or what is assumed."""
         found = self._known.get(key)

@@ -42,7 +42,7 @@ class Recording:
         self.lab, self.plan = lab, plan
         if name is not None:
             check_id(name)
-        self.session_id = name or self._unfinished()
+        self.session_id = name or _unfinished(lab, plan)
         self._log: Any
         if self.session_id in lab.store.sessions():
             self._log = lab.store.open(self.session_id)
@@ -115,33 +115,23 @@ class Recording:
 
     # --- beginning ---
 
-    def _unfinished(self) -> str:
-        stem = f"{self.plan.kind}-{self.plan.subject}-{self.plan.digest.rpartition(':')[2][:8]}"
-        number = 0
-        taken = set(self.lab.store.sessions())
-        while (name := f"{stem}-{number + 1}") in taken:
-            number += 1
-        if number:
-            newest = f"{stem}-{number}"
-            state = load(self.lab.store.open(newest), self.lab.store.blobs).state
-            if state.control.status != "ended":
-                return newest
-        return name
-
     def _begin(self) -> None:
         blobs = self.lab.store.blobs
         goal = f"{len(self.plan)} runs of {self.plan.subject}: {len(self.plan.conditions)} conditions, {len(self.plan.seeds)} seeds"
         definition = Definition(task=self.plan.kind, goal=goal, model="none", durability="group")
         given: dict[str, Any] = {"goal": goal, "task": self.plan.kind, "plan_digest": self.plan.digest}
-        raw = canonical(self.plan.to_json())
-        given["plan"] = (
-            self.plan.to_json()
-            if len(raw) <= INLINE
-            else {"$blob": blobs.put(raw.encode()), "$bytes": len(raw.encode()), "$preview": raw[:1024]}
-        )
+        given["plan"] = self._stored(self.plan.to_json())
+        if self.plan.measured:
+            given["measured"] = self._stored(plain(dict(self.plan.measured)))
         payload = {"definition": definition.to_json(), "baseline": _baseline(), "input": given}
         recorder = Recorder(self._log, blobs, State(hash=GENESIS), 0, self.lab.clock, self.lab.ids, Redactor({}))
         recorder.commit((Draft("session_started", payload),))
+
+    def _stored(self, data: dict[str, Any]) -> dict[str, Any]:
+        raw = canonical(data)
+        if len(raw) <= INLINE:
+            return data
+        return {"$blob": self.lab.store.blobs.put(raw.encode()), "$bytes": len(raw.encode()), "$preview": raw[:1024]}
 
     def _check(self) -> None:
         first = next(iter(self._log.replay(1, 1)), None)
@@ -160,6 +150,33 @@ class Recording:
             f"{self.session_id!r} is another experiment: {', '.join(differing)} differ from what was recorded; give this one"
             " another name, or none"
         )
+
+
+def begun_with(lab: Any, plan: Plan, name: str | None = None) -> dict[str, Any] | None:
+    """What the experiment that a :class:`Recording` would go on with had measured when it began; None where one begins."""
+    session_id = name or _unfinished(lab, plan)
+    if session_id not in lab.store.sessions():
+        return None
+    first = next(iter(lab.store.open(session_id).replay(1, 1)), None)
+    if first is None or first.payload["input"].get("plan_digest") != plan.digest:
+        return None
+    found: dict[str, Any] = resolve(dict(first.payload["input"]), lab.store.blobs.get).get("measured", {})
+    return found
+
+
+def _unfinished(lab: Any, plan: Plan) -> str:
+    """The id of the unfinished session of an equal plan, else a new one."""
+    stem = f"{plan.kind}-{plan.subject}-{plan.digest.rpartition(':')[2][:8]}"
+    number = 0
+    taken = set(lab.store.sessions())
+    while (name := f"{stem}-{number + 1}") in taken:
+        number += 1
+    if number:
+        newest = f"{stem}-{number}"
+        state = load(lab.store.open(newest), lab.store.blobs).state
+        if state.control.status != "ended":
+            return newest
+    return name
 
 
 def _baseline() -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentlab.comparing.conditions import Condition, spec_of
-from agentlab.comparing.histories import RUNS, events_of, measured_latencies
+from agentlab.comparing.histories import RUNS, events_of, measured_latencies, subject_of
 from agentlab.comparing.latencies import Latencies
 from agentlab.comparing.outside import outside_of
 from agentlab.comparing.running import Runner
@@ -29,11 +29,11 @@ LIMIT_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What does the runs; what they are of; what their results depend on besides the conditions; words for a reader."""
+    """What does the runs; what they are of; what was measured in the lab for it; words for a reader."""
 
     runner: Runner
     subject: str
-    about: Mapping[str, Any]
+    measured: Mapping[str, Any]
     remarks: tuple[str, ...]
 
 
@@ -67,27 +67,44 @@ class Asked:
         found: float | None = getattr(process, "mtbf", getattr(process, "period_s", None))
         return found
 
-    @contextmanager
-    def world(self, home: Lab, first: Condition) -> Iterator[World]:
-        """The world of the runs; ``home`` is the lab that keeps the experiment, ``first`` its first condition.
+    def identity(self, home: Lab, first: Condition) -> tuple[str, dict[str, Any]]:
+        """What the comparison is of, and what else was asked for; ``home`` is the lab that keeps it, ``first`` its first condition.
+
+        Defining the task here finds its mistakes before anything runs.
 
         Raises:
             UserError: the task can not be run like that.
         """
+        process = self.crashes.process
+        faults = process.to_json() if process is not None else None
+        about: dict[str, Any] = {"mode": self.mode, "faults": faults, "target": self.crashes.target}
         if self.mode == "what-if":
-            yield self._replayed(home)
+            kind, name = subject_of(self.task, home)
+            return name, {**about, "of": kind, "checkpoint_s": self.checkpoint_s, "restart_s": self.restart_s}
+        task = self._task()
+        subject = Subject(task, self.model, policy=spec_of(first), scheme=first.values["scheme"], **self.overrides)
+        data = {k: v for k, v in subject.definition.to_json().items() if k not in ("policy", "scheme")}
+        about |= {"definition": digest(canonical(plain(data))), "model": subject.definition.model}
+        if self.mode == "simulated" and self.latencies is not None:
+            about |= {"latencies": self.latencies.source, "latencies_digest": self.latencies.digest}
+        return task.name, about
+
+    @contextmanager
+    def world(self, home: Lab, begun: Mapping[str, Any] | None) -> Iterator[World]:
+        """The world of the runs; ``begun`` is what an unfinished comparison had measured, which is gone on with.
+
+        Raises:
+            UserError: there is nothing to replay.
+        """
+        if self.mode == "what-if":
+            yield self._replayed(home, begun)
             return
         task = self._task()
-        about = {**self._about(), **self._identity(task, first)}
         if self.mode == "simulated":
-            yield self._simulated(task, about)
+            yield self._simulated(task, begun)
             return
         with outside_of(task, self.overrides, home.path) as overrides:
-            yield self._real(task, about, home, overrides)
-
-    def _about(self) -> dict[str, Any]:
-        process = self.crashes.process
-        return {"mode": self.mode, "faults": process.to_json() if process else None, "target": self.crashes.target}
+            yield self._real(task, home, overrides)
 
     def _task(self) -> Task:
         from agentlab import authoring
@@ -101,35 +118,33 @@ class Asked:
             raise BadDefinition(f"mode {self.mode} runs a task, or the name of one, not {named!r}")
         return named
 
-    def _identity(self, task: Task, first: Condition) -> dict[str, Any]:
-        """What results depend on besides the conditions; defining the task here finds its mistakes before anything runs."""
-        subject = Subject(task, self.model, policy=spec_of(first), scheme=first.values["scheme"], **self.overrides)
-        data = {k: v for k, v in subject.definition.to_json().items() if k not in ("policy", "scheme")}
-        return {"definition": digest(canonical(plain(data))), "model": subject.definition.model}
-
-    def _simulated(self, task: Task, about: dict[str, Any]) -> World:
+    def _simulated(self, task: Task, begun: Mapping[str, Any] | None) -> World:
         from agentlab.comparing.runners import SimulatedRunner
 
-        drawn = self.latencies or measured_latencies(self.lab, task.name)
+        if self.latencies is not None:
+            drawn, measured = self.latencies, {}
+        else:
+            known = (begun or {}).get("latencies")
+            drawn = Latencies.from_json(known) if known is not None else measured_latencies(self.lab, task.name)
+            measured = {"latencies": drawn.to_json()}
         runner = SimulatedRunner(task, self.crashes, drawn, self.model, self.overrides, self.limit_s or 1e9)
-        about |= {"latencies": drawn.source, "latencies_digest": drawn.digest}
-        return World(runner, task.name, about, (f"Simulated; latencies {drawn.source}.",))
+        return World(runner, task.name, measured, (f"Simulated; latencies {drawn.source}.",))
 
-    def _real(self, task: Task, about: dict[str, Any], home: Lab, overrides: Mapping[str, Any]) -> World:
+    def _real(self, task: Task, home: Lab, overrides: Mapping[str, Any]) -> World:
         from agentlab.comparing.real import RealRunner
 
         limit_s = self.limit_s or LIMIT_S
         runner = RealRunner(task, self.crashes, home.path / RUNS, self.model, overrides, limit_s)
-        return World(runner, task.name, about, ("Real processes, killed with SIGKILL.",))
+        return World(runner, task.name, {}, ("Real processes, killed with SIGKILL.",))
 
-    def _replayed(self, home: Lab) -> World:
+    def _replayed(self, home: Lab, begun: Mapping[str, Any] | None) -> World:
         from agentlab.comparing.replaying import ReplayRunner
 
-        session_id, events = events_of(self.task, home)
+        session_id, events = events_of(self.task, home, begun)
         runner = ReplayRunner(events, self.crashes, self.checkpoint_s, self.restart_s)
-        about = {**self._about(), "session": session_id, "head": events[-1].hash, "costs": runner.to_json()}
+        measured = {"session": session_id, "events": len(events), "head": events[-1].hash, "costs": runner.to_json()}
         told = (
             f"Replayed from {session_id}: {runner.track.work_s:.3g} s of work in {runner.track.end} spans,"
             f" {runner.checkpoint_s:.3g} s for a checkpoint, {runner.restart_s:.3g} s for a restart."
         )
-        return World(runner, session_id, about, (told,))
+        return World(runner, session_id, measured, (told,))

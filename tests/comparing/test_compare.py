@@ -246,6 +246,52 @@ def test_an_interrupted_experiment_goes_on_with_what_is_missing(tmp_path):
     assert conduct(plan, third, lab, executor=_Here(third), progress=False).session_id != status.session_id
 
 
+class _Interrupted(concurrent.futures.Executor):
+    """Runs in this very thread, and is interrupted when it is given something for the third time."""
+
+    _max_workers = 1
+
+    def __init__(self):
+        self.given = 0
+
+    def submit(self, fn, *args):
+        self.given += 1
+        if self.given > 2:
+            raise KeyboardInterrupt
+        future = concurrent.futures.Future()
+        future.set_result(fn(*args))
+        return future
+
+
+def test_a_comparison_goes_on_with_what_it_measured_when_it_began(tmp_path):
+    """The lab gains sessions of the task while it is interrupted: these change what a new one measures, not this one."""
+    with concurrent.futures.ThreadPoolExecutor(1) as one, al.Lab(tmp_path) as lab:
+
+        def compare(mode, executor=one, **more):
+            asked = {"policies": ["every=2", "never"], "faults": 3.0, "seeds": 60, "lab": lab, "progress": False}
+            return al.compare("sea_table", mode=mode, executor=executor, **asked, **more)
+
+        lab.run("sea_table", session_id="first", policy="steps=1", timeout_s=240)
+        whole, begun = {}, {}
+        for mode in ("simulated", "what-if"):
+            whole[mode] = compare(mode)
+            with pytest.raises(KeyboardInterrupt):
+                compare(mode, _Interrupted())
+            (begun[mode],) = {s.session_id for s in lab.statuses() if s.status == "paused"} - set(begun.values())
+            done = [e for e in lab.session(begun[mode]).events() if e.type == "run_recorded"]
+            assert 0 < len(done) < 120
+        lab.run("sea_table", session_id="second", policy="every=1", timeout_s=240)
+        for mode, before in whole.items():
+            again = compare(mode)
+            assert again.session_id == begun[mode] != before.session_id
+            assert again.frame.equals(before.frame) and again.remarks == before.remarks and again.title == before.title
+            fresh = compare(mode)
+            assert fresh.session_id not in (begun[mode], before.session_id) and fresh.remarks != before.remarks
+            assert not fresh.frame.total_s.equals(before.frame.total_s), "what is begun now measures anew"
+            named = compare(mode, name=begun[mode])
+            assert named.frame.equals(before.frame) and named.remarks == before.remarks, "given back as it was"
+
+
 def test_another_plan_under_the_same_name_is_refused_and_says_what_differs(tmp_path):
     lab = al.Lab(tmp_path)
     plan = Plan("sweep", "count", (Condition("c", {}),), (0,))
