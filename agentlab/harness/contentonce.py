@@ -83,8 +83,25 @@ def claims_of(rig: Rig) -> dict[str, Claim]:
 
 
 def _look(rig: Rig, log: Log, key: str) -> Elsewhere:
-    state, result, process, resting = "nothing", None, {}, True
+    """What the log of another session says of the effect.
+
+    A harness records its effect and leaves at once. So a log whose harness is found dead is read again after that: what
+    nobody works at is only what it still says then.
+    """
+    found, read = _told(rig, log, key)
+    while found.idle:
+        before = read
+        found, read = _told(rig, log, key)
+        if read == before:
+            break
+    return found
+
+
+def _told(rig: Rig, log: Log, key: str) -> tuple[Elsewhere, int]:
+    """What a log says of the effect, and the number of its newest event."""
+    state, result, process, resting, seq = "nothing", None, {}, True, 0
     for event in log.replay(1):
+        seq = event.seq
         if event.type == "harness_woken":
             process, resting = dict(event.payload["process"]), False
         elif event.type in _RESTS:
@@ -102,7 +119,7 @@ def _look(rig: Rig, log: Log, key: str) -> Elsewhere:
         elif event.type == "tool_result" and not event.payload.get("reused"):
             result = event
     idle = not process or (rig.known_dead(process) if not resting else True)
-    return Elsewhere(state, result, idle and not (state == "open" and resting and process))
+    return Elsewhere(state, result, idle and not (state == "open" and resting and process)), seq
 
 
 def _reused(rig: Rig, call: Call, key: str, result: Event | None, claim: Claim | None) -> Draft:

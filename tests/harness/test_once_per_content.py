@@ -8,6 +8,7 @@ from agentlab import crashpoints
 from agentlab.crashpoints import CrashPoint, SimulatedDeath
 from agentlab.definition import BUILTIN_TOOLS, StepSpec, ToolSpec
 from agentlab.events import Draft
+from agentlab.harness.loop import run as run_loop
 from agentlab.lab.inputs import append_input
 from agentlab.log.claims import FileClaims, MemoryClaims
 from agentlab.models.scripted import call, say
@@ -103,6 +104,21 @@ def test_a_session_that_died_at_it_is_taken_over_and_its_effect_verified(point, 
     assert list(outside.delivered) == [f"content:{result_of(made, 'a').input_hash.removeprefix('sha256:')[:32]}"]
     assert outside.requests == 1, "each time the outside was asked before anything was sent again"
     assert result_of(made, "a").type == result_of(made, "b").type == "tool_result"
+
+
+def test_a_session_that_ends_between_the_look_at_its_log_and_the_look_at_its_harness_has_done_it():
+    made, outside = fresh()
+    die(made, "a", CrashPoint.EFFECT_CLAIM, "after")
+    rig = made.wake("b")
+
+    def ends_meanwhile(record):
+        if not any(e.type == "session_ended" for e in events(made, "a")):
+            assert made.run("a") == "ended"
+        return True
+
+    rig.known_dead = ends_meanwhile
+    assert run_loop(rig) == "ended"
+    assert outside.requests == 1 and result_of(made, "b").payload["effect_of_session"] == "a"
 
 
 def test_what_was_left_undone_there_is_asked_about_here_before_it_is_sent():
