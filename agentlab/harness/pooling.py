@@ -90,16 +90,25 @@ def reservation_id(rig: Rig) -> str:
 
 
 def unused(store: LogStore, clock: Clock) -> Judge:
-    """Asks the logs of other sessions what became of them."""
+    """Asks the logs of other sessions what became of them.
+
+    A harness spends, records it and leaves at once. So the log of one that is found dead is read again after that: what
+    it committed is only what the log still says then.
+    """
 
     def judge(session_id: str) -> Unused | None:
-        try:
-            state = load(store.open(session_id), store.blobs, clock).state
-        except AgentlabError:
-            return None
-        ended = state.control.status == "ended"
-        if not ended and (not state.process or process.liveness(state.process) != "dead"):
-            return None
+        read = -1
+        while True:
+            try:
+                state = load(store.open(session_id), store.blobs, clock).state
+            except AgentlabError:
+                return None
+            ended = state.control.status == "ended"
+            if not ended and (not state.process or process.liveness(state.process) != "dead"):
+                return None
+            if ended or state.seq == read:
+                break
+            read = state.seq
         # A call without a result may have been sent: until it is known it counts.
         open_calls = Counter(name for call in state.calls for name in ("tool_calls", f"tool:{call.tool}"))
         return Unused(state.budget.committed, {} if ended else open_calls, ended)

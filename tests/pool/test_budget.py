@@ -211,6 +211,24 @@ def test_a_death_at_every_visit_of_every_crash_point_neither_loses_nor_doubles_a
         assert len(made.outside.delivered) == 1
 
 
+def test_what_a_session_spent_between_the_look_at_its_log_and_the_look_at_its_harness_is_not_taken_back(monkeypatch):
+    made = TwoWorlds()
+    die_at((crashpoints.CrashPoint.MODEL_SEND, "before", 1))
+    with pytest.raises(crashpoints.SimulatedDeath):
+        made.run()
+    crashpoints.arm(None)
+
+    def ends_meanwhile(record):
+        if made.state().control.status != "ended":
+            assert made.run() == "ended"
+        return "dead"
+
+    monkeypatch.setattr(pooling.process, "liveness", ends_meanwhile)
+    found = pooling.unused(made.made.store, made.made.clock)("s")
+    assert found is not None and found.ended
+    assert found.committed("tokens") == made.state().budget.committed("tokens")
+
+
 def test_an_empty_pool_pauses_the_session_and_more_lets_it_go_on_where_it_was():
     made = TwoWorlds(calls=2)
     assert made.run() == "paused"
