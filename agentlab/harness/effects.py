@@ -147,12 +147,15 @@ def perform_verify(command: VerifyEffect, rig: Rig) -> list[Draft]:
     tool = rig.tool(call.tool)
     rig.recorder.commit()
     reach(CrashPoint.EFFECT_VERIFY, "before", call.tool)
+    # Looked at before the outside is asked: what it sent right before its death the outside has by then.
+    may_come = not tool.honours_key and _may_yet_come(rig, call)
     outcome, evidence, value = _ask_outside(rig, call, tool)
     if outcome == "not_done" and tool.settle_after_s:
         rig.wait_until(call.started_ts + round(tool.settle_after_s * 1e6))
+        may_come = may_come and _may_yet_come(rig, call)
         outcome, evidence, value = _ask_outside(rig, call, tool)
     reach(CrashPoint.EFFECT_VERIFY, "after", call.tool)
-    if outcome == "not_done" and not tool.honours_key and _may_yet_come(rig, call):
+    if outcome == "not_done" and may_come:
         outcome, evidence = "unknown", f"{evidence}; but the harness that sent it may be alive and send it yet"
     if outcome == "completed":
         return [

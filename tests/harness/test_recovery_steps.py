@@ -10,6 +10,7 @@ from agentlab import crashpoints
 from agentlab.crashpoints import CrashPoint, SimulatedDeath
 from agentlab.definition import Limits, PolicySpec, StepSpec, ToolSpec
 from agentlab.events import Draft
+from agentlab.harness.loop import run as run_loop
 from agentlab.lab.costs import crash_costs, total_tax
 from agentlab.lab.inputs import append_input
 from agentlab.lab.status import as_woken
@@ -363,3 +364,21 @@ def test_a_session_that_gets_on_a_little_and_dies_each_time_pauses_in_the_end_an
     assert paused["reason"] == "crashes" and "6 deaths of the harness in one step" in paused["detail"]
     append_input(made.store.open("s"), (Draft("resume_requested", {"id": "r1"}),), made.clock, made.ids)
     assert made.run("s") == "ended", "a person's word begins the count anew"
+
+
+def test_what_the_older_harness_sent_right_before_its_death_is_seen_before_anything_is_sent_again():
+    """The outside honours no keys, and the older harness was alive until a moment before this one looked."""
+    keyless = tuple(replace(spec, honours_key=False) if spec.name == "send" else spec for spec in tools())
+    made, outside = crashed(definition=task(tools=keyless), at=CrashPoint.EFFECT_SEND, visit=1)
+    (pending,) = of_kind(made, "effect_pending")
+    rig = made.wake("s")
+
+    def sends_and_dies(record):
+        if not outside.requests:
+            outside.send("done", pending.payload["key"])
+        return True
+
+    rig.known_dead = sends_and_dies
+    assert run_loop(rig) == "ended"
+    assert outside.requests == 1, "asked after the death, the outside says that it has it"
+    assert [e.payload["outcome"] for e in of_kind(made, "effect_verified")] == ["completed"]
