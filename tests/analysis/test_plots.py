@@ -149,6 +149,30 @@ def test_loops_find_the_circle(store: ParquetStore) -> None:
     assert (first, last) == (8, 10) and frame.get_x() < first and frame.get_x() + frame.get_width() > last
 
 
+def test_how_often_a_loop_went_round_is_written_where_nothing_else_is(tmp_path: Path) -> None:
+    """A run right below the end of another, a circle with a run right behind it: no label on a frame, a call, or another."""
+    store = ParquetStore(tmp_path)
+    looping = Story(store, "looping-1", seed=3)
+    for tool, rounds in (("job", 9), ("page", 6), ("read", 1)):
+        for _ in range(rounds):
+            looping.call(tool, 1)
+    for tools in (("check", "clean"),) * 4 + (("check",),) * 5:
+        for tool in tools:
+            looping.call(tool, 1)
+    ax = plots.loops(one(store, "looping-1"))
+    canvas = FigureCanvasAgg(ax.figure)
+    canvas.draw()
+    labels = [text.get_window_extent() for text in ax.texts if "×" in text.get_text()]
+    frames = [patch for patch in ax.patches if not patch.get_fill()]
+    assert len(labels) == len(frames) == 4
+    for label in labels:
+        assert sum(label.overlaps(other) for other in labels) == 1, "itself"
+        for corners in (frame.get_path().transformed(frame.get_transform()) for frame in frames):
+            assert not corners.intersects_bbox(label, filled=False)
+        calls = ax.transData.transform(ax.data[["x", "row"]].to_numpy(float))
+        assert not any(label.padded(2).contains(*call) for call in calls)
+
+
 @pytest.mark.parametrize(
     ("items", "found"),
     [

@@ -84,6 +84,7 @@ def _outlines(ax: d.Axes, data: Frame) -> str:
 
     told: list[tuple[int, str]] = []
     named: set[str] = set()
+    labels: list[tuple[str, Box]] = []
     for session_id, group in data.groupby("session_id"):
         found = stretches(group.hash.tolist())
         for stretch in found:
@@ -103,9 +104,42 @@ def _outlines(ax: d.Axes, data: Frame) -> str:
                 else f"{stretch.period} in circle, {stretch.rounds:.0f}×"
             )
             if len(found) <= NAMED:
-                ax.annotate(times, (part.x.iloc[0] - 0.6, low), fontsize=d.SMALL - 1, va="bottom", zorder=6)
+                labels.append(
+                    (times, (part.x.iloc[0] - 0.6, part.x.iloc[0] - 0.4 + stretch.end - stretch.start, low, high))
+                )
             told.append((stretch.end - stretch.start, f"from call {part.x.iloc[0]} of {session_id}, {times}"))
+    _write(ax, data, labels)
     return f"{len(told)} runs or cycles; the longest {max(told)[1]}." if told else "No run or cycle."
+
+
+Box = tuple[float, float, float, float]
+"""Left, right, top and bottom in the units of the axes: calls and rows."""
+
+
+def _write(ax: d.Axes, data: Frame, labels: list[tuple[str, Box]]) -> None:
+    """Each label beside its frame, where neither a call, nor a frame, nor another label is; above it where no place is free."""
+    calls = float(data.x.max() - data.x.min()) * 1.1 + 1.0
+    letter, half = calls * 0.62 * (d.SMALL - 1) / 72 / d.inches(ax), 0.3
+    taken: list[Box] = [(x - 0.3, x + 0.3, row - 0.3, row + 0.3) for x, row in zip(data.x, data.row, strict=True)]
+    for _, (left, right, top, bottom) in labels:
+        taken += [
+            (left, left, top, bottom),
+            (right, right, top, bottom),
+            (left, right, top, top),
+            (left, right, bottom, bottom),
+        ]
+    for text, (left, right, top, bottom) in labels:
+        wide = letter * len(text)
+        rows = (bottom - 0.46, top + 0.46)  # beside the last row of the frame, or the first
+        places = [(x, row) for row in rows for x in (right + letter / 2, left - letter / 2 - wide)]
+        boxes = [(x, x + wide, row - half, row + half) for x, row in (*places, (left, top - half))]
+        box = next((box for box in boxes if not any(_meet(box, other) for other in taken)), boxes[-1])
+        taken.append(box)
+        ax.annotate(text, (box[0], (box[2] + box[3]) / 2), fontsize=d.SMALL - 1, va="center", zorder=6)
+
+
+def _meet(one: Box, other: Box) -> bool:
+    return one[0] <= other[1] and other[0] <= one[1] and one[2] <= other[3] and other[2] <= one[3]
 
 
 def _rows(data: Frame) -> list[str]:
