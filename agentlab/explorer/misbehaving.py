@@ -7,12 +7,11 @@ They give what the same words give with real processes (:mod:`agentlab.harness.m
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
-from agentlab.crashpoints import misdeed
 from agentlab.errors import ModelError
+from agentlab.harness.misbehaving import Misbehaving
 from agentlab.harness.simulation import result_line
 from agentlab.models.failures import from_status
 from agentlab.ports import Execution, Model, ModelReply, ModelRequest, ToolInvocation, ToolOutcome
@@ -24,29 +23,16 @@ ASKED_FOR = "a fault that was asked for"
 Sleep = Callable[[float], None]
 
 
-class SimulatedMisbehavingModel:
-    """The session's model; a call that a trouble is due for ends as it would end on the wire."""
+class SimulatedMisbehavingModel(Misbehaving):
+    """A call that a trouble is due for ends as it would end on the wire."""
 
     def __init__(self, inner: Model, sleep: Sleep) -> None:
-        self._inner, self._sleep = inner, sleep
+        super().__init__(inner)
+        self._sleep = sleep
 
-    @property
-    def name(self) -> str:
-        return self._inner.name
-
-    def params(self) -> Mapping[str, Any]:
-        return self._inner.params()
-
-    def complete(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelReply:
-        """Ask the model.
-
-        Raises:
-            ModelError: no usable answer, by a trouble or by itself.
-        """
-        wrong = misdeed("model", request.purpose, request.request_id)
-        if wrong is None:
-            return self._inner.complete(request, on_text)
-        kind, value = wrong
+    def _broken(
+        self, request: ModelRequest, on_text: Callable[[str], None] | None, kind: str, value: float
+    ) -> ModelReply:
         if kind == "unknown_tool":
             strange = {"type": "tool_use", "id": "toolu_strange", "name": "no_such_tool", "input": {}}
             return replace(self._inner.complete(request), content=[strange], stop_reason="tool_use")
@@ -97,11 +83,7 @@ def executed(
         return outcome, after
     if kind == "lost_reply":
         return Outcome(stdout=shown, status="killed", exit_code=-9), after
-    return replaceresult_line(outcome, shown + result_line(_after(kind, said))), after
-
-
-def replaceresult_line(outcome: Outcome, stdout: str) -> Outcome:
-    return outcome._replace(stdout=stdout)
+    return outcome._replace(stdout=shown + result_line(_after(kind, said))), after
 
 
 def asks_for(execution: Execution) -> bool:

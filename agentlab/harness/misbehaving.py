@@ -6,6 +6,7 @@ and judges an answer is tried, and the client library's own errors with it.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,8 @@ SILENT_S = 0.05
 """The least time limit of a call that is to run into it."""
 
 
-class MisbehavingModel:
-    """The session's model; calls that an armed fault is due for go through a local server that breaks them."""
+class Misbehaving(ABC):
+    """The session's model, but for the calls that a fault is due for; how these end is the subclass's matter."""
 
     def __init__(self, inner: Model) -> None:
         self._inner = inner
@@ -42,6 +43,16 @@ class MisbehavingModel:
         if wrong is None:
             return self._inner.complete(request, on_text)
         return self._broken(request, on_text, *wrong)
+
+    @abstractmethod
+    def _broken(
+        self, request: ModelRequest, on_text: Callable[[str], None] | None, kind: str, value: float
+    ) -> ModelReply:
+        """What a call comes to that goes wrong in this way."""
+
+
+class MisbehavingModel(Misbehaving):
+    """Calls that an armed fault is due for go through a local server that breaks them."""
 
     def _broken(
         self, request: ModelRequest, on_text: Callable[[str], None] | None, kind: str, value: float
