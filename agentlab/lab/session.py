@@ -136,6 +136,7 @@ class Session(AwaitedSession):
                 " deny or settle, then wake it"
             )
         lingers = not takeover and self._lingers()
+        state = self.state  # it may have come to rest meanwhile
         if model:
             model = with_checked_model(with_model(self.definition, model), self.lab.store).model
         if not lingers:

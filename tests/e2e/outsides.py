@@ -129,7 +129,7 @@ def orders(view: View) -> Any:
 def task(adapter: str, **params: Any) -> al.Task:
     """The task that has one effect, through ``adapter``. Three retries are allowed."""
     send, sent, honours_key = ADAPTERS[adapter]
-    tool = al.tool(send, effect="external", verify=sent, honours_key=honours_key, retries=3, timeout_s=20.0)
+    tool = al.tool(send, effect="external", verify=sent, honours_key=honours_key, retries=3, timeout_s=120.0)
     return al.Task(
         name=adapter, goal="Order one book, once.", tools=[tool], steps=[al.step("order", tool=send.__name__)],
         model=orders, params={"misdeeds": "", **params},

@@ -86,6 +86,7 @@ def kinds(session):
     return [event.type for event in session.replay()]
 
 
+@pytest.mark.timeout(900)
 def test_three_tries_a_lost_reply_and_a_kill_each_give_exactly_one_effect(lab, outside):
     cases = []
     for adapter in outsides.ADAPTERS:

@@ -46,6 +46,28 @@ def test_a_wake_while_the_harness_that_asked_has_not_left_yet_goes_on(lab, until
         assert not waking.is_alive() and session.status().status == "completed"
 
 
+def test_a_session_that_comes_to_rest_while_it_is_woken_is_woken_all_the_same(lab, until, monkeypatch):
+    session = lab.create(al.Task(name="hopeless", goal="Try.", model=gives_up))
+    session.start(arm=[al.parse_fault("stop:harness@session_paused", "stop")])
+    until(lambda: session.state.process and process.stopped(session.state.process["pid"]), what="about to rest")
+    lingers = session._lingers
+
+    def rests_meanwhile():
+        process.send_signal(session.state.process, signal.SIGCONT)
+        until(lambda: not lab.supervisor.alive(session.id), what="it has left")
+        return lingers()
+
+    monkeypatch.setattr(session, "_lingers", rests_meanwhile)
+    assert session.status().status == "running"
+    session.wake()
+    assert session.status().status == "paused"
+    assert [e.type for e in session.events()].count("session_paused") == 2, "it tried again"
+
+
+def gives_up(view):
+    raise al.UserError("it is hopeless")
+
+
 def test_an_answer_and_a_wake_one_right_after_the_other(lab):
     for _ in range(3):
         session = lab.run(al.Task(name="colour", goal="Ask for a colour.", model=asks))
