@@ -195,7 +195,7 @@ def processes_of(folder: Path) -> list[str]:
     return found
 
 
-def until(condition: Any, seconds: float = 60.0, seen: Callable[[], object] = lambda: "") -> Any:
+def until(condition: Any, seconds: float = 120.0, seen: Callable[[], object] = lambda: "") -> Any:
     """Poll until a condition holds; at the deadline ``seen`` says what there was in its place."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):

@@ -341,7 +341,7 @@ def test_five_sessions_side_by_side_four_ask_a_person_one_has_ten_thousand_event
     for column, offered in enumerate((1, 2, 2, 3)):
         shows(column, ".al-badge", "waiting")
         buttons = columns.nth(column).locator(".al-question button:visible")
-        until(lambda buttons=buttons, offered=offered: buttons.count() == offered, 60)
+        until(lambda buttons=buttons, offered=offered: buttons.count() == offered)
     press(0, "step", ".al-cannot")
     shows(0, ".al-said", "it waits for a person: answer its question first")
     press(0, "reply", ".al-cannot")

@@ -213,7 +213,7 @@ def test_no_click_is_lost(kernel, tmp_path):
             time.sleep(0.002 * (number % 3))
         kernel.click(widgets["wake"])
         assert kernel.done(cell)[0] == "ok"
-    until(lambda: "24 presses" in kernel.run("print(len(pressed), 'presses')"), 60)
+    until(lambda: "24 presses" in kernel.run("print(len(pressed), 'presses')"))
     assert "run it" in kernel.run("print(column.said.box.value)")  # each was answered: it has not begun
 
     if kernel.release < (7, 0):
@@ -224,18 +224,18 @@ def test_no_click_is_lost(kernel, tmp_path):
     kernel.turn(widgets["log"], True, subshell)
     kernel.click(widgets["wake"], subshell)
     kernel.click(widgets["checkpoint"], subshell)
-    until(lambda: "shown" in kernel.run(shown) and "25" in kernel.run("print(len(pressed))"), 60)
+    until(lambda: "shown" in kernel.run(shown) and "25" in kernel.run("print(len(pressed))"))
     session = Lab(tmp_path / "lab").session("naps-1")
-    until(lambda: kinds(session).count("checkpoint_requested") == 1, 60)
+    until(lambda: kinds(session).count("checkpoint_requested") == 1)
     beats = int(kernel.run("print(panel.pulse.beats)"))
-    until(lambda: int(kernel.run("print(panel.pulse.beats)")) > beats + 1, 60)
+    until(lambda: int(kernel.run("print(panel.pulse.beats)")) > beats + 1)
     assert kernel.control("delete_subshell_request", subshell_id=subshell)["status"] == "ok"
     kernel.turn(widgets["log"], False)
     kernel.click(widgets["wake"])
     kernel.click(widgets["checkpoint"])
-    until(lambda: "hidden" in kernel.run(shown), 60)
-    until(lambda: "26" in kernel.run("print(len(pressed))"), 60)
-    until(lambda: kinds(session).count("checkpoint_requested") == 2, 60)
+    until(lambda: "hidden" in kernel.run(shown))
+    until(lambda: "26" in kernel.run("print(len(pressed))"))
+    until(lambda: kinds(session).count("checkpoint_requested") == 2)
 
 
 def test_an_awaiting_cell_is_interrupted(kernel, tmp_path):

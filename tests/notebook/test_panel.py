@@ -83,11 +83,11 @@ def refused(column, name, words):
     says(column, words)
 
 
-def says(column, words, seconds=60.0):
+def says(column, words, seconds=120.0):
     until(lambda: words in column.said.box.value, seconds, lambda: f"{words!r}, it says {column.said.box.value}")
 
 
-def state(column, word, seconds=60.0):
+def state(column, word, seconds=120.0):
     def seen():
         session = column.session
         return f"{word}: {column.feed.moment}, said {column.said.box.value}, {session.status()}, {kinds(session)[-8:]}"
@@ -494,7 +494,7 @@ def test_plots_are_drawn_off_the_main_thread_and_a_broken_one_disturbs_nothing(f
     )  # nothing is drawn before it is looked at
     with caplog.at_level(logging.WARNING, "agentlab.panel"):
         column.tabs["plots"].value = True
-        until(lambda: column.plots.images["context"].value != empty, 60)
+        until(lambda: column.plots.images["context"].value != empty, 240)  # libraries are loaded first
     until(lambda: "no such colour" in column.plots._note.value)
     assert column.plots.images["loops"].value == empty
     assert bytes(column.plots.images["latency"].value).startswith(b"\x89PNG")
@@ -539,7 +539,7 @@ def test_at_most_four_updates_a_second_however_often_it_is_pressed(naps, opened)
     column = panel.columns[0]
     press(column, "run")
     until(lambda: panel.pulse.soon() or column.feed.moment.word == "completed")
-    until(lambda: panel.pulse.beats > 6, 60)
+    until(lambda: panel.pulse.beats > 6)
     began = list(panel.pulse.began)
     assert all(later - sooner >= 1.0 for sooner, later in zip(began, began[4:], strict=False))
 
@@ -611,7 +611,7 @@ def test_a_picture_that_can_not_be_drawn_is_logged_once_and_delays_no_update(nap
 
     def slow(feeds):
         drawn.append(threading.current_thread().name)
-        go_on.wait(60)
+        go_on.wait(240)
         raise RuntimeError("no such font")
 
     monkeypatch.setattr(record, "record_png", slow)
@@ -619,12 +619,12 @@ def test_a_picture_that_can_not_be_drawn_is_logged_once_and_delays_no_update(nap
     with caplog.at_level(logging.WARNING, "agentlab.panel"):
         outputs(monkeypatch, panel)
         try:
-            until(lambda: drawn, 60)
+            until(lambda: drawn)
             press(panel.columns[0], "run")
-            state(panel.columns[0], "completed", 60)  # the updates go on while the picture is being drawn
+            state(panel.columns[0], "completed")  # the updates go on while the picture is being drawn
             go_on.set()
-            until(lambda: "no such font" in caplog.text, 60)
-            until(lambda: len(drawn) > 1, 60)
+            until(lambda: "no such font" in caplog.text)
+            until(lambda: len(drawn) > 1)
         finally:
             panel.close()
     assert set(drawn) == {"agentlab-record"}
