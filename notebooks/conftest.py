@@ -33,10 +33,10 @@ def kept_lab(config: pytest.Config, lesson: Path) -> Path:
     return Path(config.stash[KEPT].name, lesson.stem, "lab")
 
 
-def pytest_unconfigure(config: pytest.Config) -> None:
-    """The labs go away with the test run."""
-    if KEPT in config.stash:
-        config.stash[KEPT].cleanup()
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """The labs go away with the test run; a worker that has said that it is done is cut short in whatever it does later."""
+    if KEPT in session.config.stash:
+        session.config.stash[KEPT].cleanup()
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
