@@ -21,13 +21,13 @@ from agentlab.harness.baseline import changed_sources
 from agentlab.harness.trust import require_trust
 from agentlab.lab import forking, timetravel
 from agentlab.lab.accepting import with_checked_model
-from agentlab.lab.awaited import POLL_S, RESTING, AwaitedSession
+from agentlab.lab.answering import AnsweredSession
+from agentlab.lab.awaited import POLL_S, RESTING
 from agentlab.lab.budgeting import SessionBudget
 from agentlab.lab.faulting import FaultRow, fault_rows, inject
 from agentlab.lab.timetravel import StateAt
 from agentlab.lab.upcasting import lift
 from agentlab.sandbox.killing import kill_sandbox
-from agentlab.session.foldinputs import ANSWERS
 from agentlab.supervisor.liveness import ensure_free
 from agentlab.supervisor.liveness import takeover as take_over
 from agentlab.toolhost.outcome import import_root
@@ -37,7 +37,7 @@ LEAVES_S = 30.0
 MAX_LABEL = 200
 
 
-class Session(AwaitedSession):
+class Session(AnsweredSession):
     """One session of a lab. Its verbs append inputs or start a harness; reading it never changes it."""
 
     def start(
@@ -314,48 +314,6 @@ class Session(AwaitedSession):
     def faults(self) -> list[FaultRow]:
         """What is armed and what has struck, in the order of arming."""
         return fault_rows(self.replay())
-
-    def reply(self, text: str) -> None:
-        """Answer the open question.
-
-        Raises:
-            BadDefinition: the answer is no text, or an empty one.
-        """
-        if not isinstance(text, str) or not text.strip():
-            raise BadDefinition(f"an answer is a text with something in it, not {text!r}")
-        self._answer("user_reply", {"text": text})
-
-    def approve(self, note: str = "") -> None:
-        """Approve what the open question asks."""
-        self._answer("approval_given", {"note": note})
-
-    def deny(self, note: str = "") -> None:
-        """Deny what the open question asks."""
-        self._answer("approval_denied", {"note": note})
-
-    def _answer(self, kind: str, payload: dict[str, Any]) -> None:
-        control = self.state.control
-        if control.status != "waiting":
-            raise UserError(f"session {self.id!r} asks nothing now: {self.status()}")
-        about = str(control.question.get("kind"))
-        if kind not in ANSWERS.get(about, {kind}):
-            key = control.question.get("key")
-            how = {"effect": f"settle {key} done, retry or skip", "approval": "approve or deny"}.get(about, "reply")
-            raise UserError(f"session {self.id!r} asks: {control.question.get('question', '')} Answer with {how}")
-        self.add_input(Draft(kind, {"id": self.lab.ids.new("i"), "question_seq": control.question_seq, **payload}))
-
-    def settle(self, key: str, decision: str) -> None:
-        """Decide on an effect in doubt: ``done``, ``retry`` or ``skip``.
-
-        Raises:
-            UnknownName, BadDefinition: no such effect in doubt, or no such decision.
-        """
-        doubtful = [call.key for call in self.state.calls if call.status == "in_doubt"]
-        if key not in doubtful:
-            raise UnknownName("effect in doubt", key, doubtful)
-        if decision not in ("done", "retry", "skip"):
-            raise BadDefinition(f"settle with done, retry or skip, not {decision!r}")
-        self.add_input(Draft("effect_settled", {"id": self.lab.ids.new("i"), "key": key, "decision": decision}))
 
     @property
     def budget(self) -> SessionBudget:
