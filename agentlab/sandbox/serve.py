@@ -139,7 +139,7 @@ class Server:
 
     def _clear_leftovers(self, group: int) -> None:
         """Kill and reap what an execution left running; on Linux every orphan of it is our child by now."""
-        deadline = time.monotonic() + 5.0
+        deadline = time.monotonic() + 20.0  # less than anybody waits for an answer
         try:
             os.killpg(group, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
