@@ -82,7 +82,7 @@ def count(out: Compared, schedule: Schedule, seen: Seen) -> None:
 def test_forty_schedules_of_real_kills_end_alike_in_both_worlds(tmp_path, record_property):
     found = compare(tmp_path, sample(tasks.SMALL, 45, seed=1, pairs=8, others=8))
     record_property("figures", str(found))
-    assert found.differences == []
+    assert not found.differences, "\n".join(found.differences)
     assert found.killed >= 40 and len(found.kinds) >= 3, "and some of services that misbehave"
     assert found.points & set(REAL_ONLY), "some where a simulation has no point"
 
@@ -94,6 +94,6 @@ def test_five_hundred_schedules_of_real_kills_end_alike_in_both_worlds(tmp_path,
     assert len(set(schedules)) > 500, "hardly any of them twice"
     found = compare(tmp_path, schedules)
     record_property("figures", str(found))
-    assert found.differences == []
+    assert not found.differences, "\n".join(found.differences)
     assert found.killed >= 500 and len(found.kinds) >= 8
     assert set(REAL_ONLY) & set(OF_A_HARNESS) <= found.points, "a real kill wherever a simulation has no point"
