@@ -328,7 +328,7 @@ class Sandbox(Protocol):
         ...
 
     def confirm(self) -> None:
-        """The log has this sandbox's record. A fresh one that nobody confirms ends itself after about ten seconds."""
+        """The log has this sandbox's record. A fresh one that nobody confirms ends itself after about half a minute."""
         ...
 
     def execute(self, exec_id: str, execution: Execution) -> Completed:

@@ -190,7 +190,7 @@ class LocalSandboxes:
         clock: Clock,
         *,
         owner: Mapping[str, Any] | None = None,
-        confirm_within_s: float = 10.0,
+        confirm_within_s: float = 30.0,
         grace_s: float = 5.0,
         answer_within_s: float = 30.0,
     ) -> None:
