@@ -173,12 +173,12 @@ class EffectClaims(Protocol):
         """Whether the index exists; when not, it is to be built from the logs."""
         ...
 
-    def build(self, claims: dict[str, Claim]) -> None:
+    def build(self, claims: Mapping[str, Sequence[Claim]]) -> None:
         """Make the index from what the logs say."""
         ...
 
-    def newest(self, key: str) -> Claim | None:
-        """The claim that counts, or None."""
+    def held(self, key: str) -> tuple[Claim, ...]:
+        """All claims on an effect, the oldest first: the last one counts, and any of the others may have done it."""
         ...
 
     def take(self, key: str, claim: Claim) -> bool:

@@ -14,7 +14,7 @@ from agentlab.definition import ToolSpec
 from agentlab.errors import ToolHostError
 from agentlab.events import Draft, parse
 from agentlab.harness import toolcalls
-from agentlab.harness.contentonce import answered_elsewhere
+from agentlab.harness.contentonce import answered_elsewhere, overtaken
 from agentlab.harness.effectindex import settled_by_key, settled_effect
 from agentlab.harness.rig import Rig
 from agentlab.ports import ToolInvocation, ToolOutcome
@@ -77,6 +77,9 @@ def perform_effect(rig: Rig, call: Call, tool: ToolSpec, arguments: Mapping[str,
     call = rig.state.call(call.call_id) or call
     if taken_over:  # another session left it open: it is verified before anything is sent
         return []
+    other = overtaken(rig, key) if tool.once_per_content else None
+    if other is not None:
+        return [_failed(rig, call, f"not sent: session {other!r} has claimed it meanwhile")]
     reach(CrashPoint.EFFECT_SEND, "before", call.tool)
     try:
         outcome = rig.toolhost.call(toolcalls.invocation(rig, call, tool, arguments, key))
@@ -124,10 +127,7 @@ def completed_drafts(
 
 def not_done(rig: Rig, call: Call, tool: ToolSpec, reason: str, outcome: ToolOutcome | None = None) -> list[Draft]:
     """An effect that surely did not happen: again within the limit, else an error for the model."""
-    payload = {"key": call.key, "call_id": call.call_id, "tool": call.tool, "reason": reason}
-    drafts = [
-        Draft("effect_failed", payload, tool_name=call.tool, call_id=call.call_id, effect_key=call.key, step=_step(rig))
-    ]
+    drafts = [_failed(rig, call, reason)]
     # A try that a crash cut short is not the tool's failure and does not use up its limit.
     cut = call.started_in < rig.recorder.incarnation
     if cut or call.tries < tool.tries:
@@ -170,6 +170,14 @@ def perform_verify(command: VerifyEffect, rig: Rig) -> list[Draft]:
     if tool.honours_key and (cut or call.tries < tool.tries):
         return [_verified(rig, call, outcome, evidence, "retry")]
     return [_verified(rig, call, outcome, evidence, "in_doubt"), _in_doubt(rig, call, call.key, evidence)]
+
+
+def _failed(rig: Rig, call: Call, reason: str) -> Draft:
+    """It surely did not happen."""
+    payload = {"key": call.key, "call_id": call.call_id, "tool": call.tool, "reason": reason}
+    return Draft(
+        "effect_failed", payload, tool_name=call.tool, call_id=call.call_id, effect_key=call.key, step=_step(rig)
+    )
 
 
 def _in_doubt(rig: Rig, call: Call, key: str, reason: str) -> Draft:

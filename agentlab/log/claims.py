@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
+from collections.abc import Mapping, Sequence
 
 from agentlab.log.files import DISK, POINTER_POINTS, Disk, discard, make_folders, refused, sync_folder, write_beside
 from agentlab.ports import Claim
@@ -27,7 +28,7 @@ class FileClaims:
         """Whether the index exists."""
         return os.path.isdir(self.folder)
 
-    def build(self, claims: dict[str, Claim]) -> None:
+    def build(self, claims: Mapping[str, Sequence[Claim]]) -> None:
         """Make the index from what the logs say.
 
         Raises:
@@ -37,22 +38,24 @@ class FileClaims:
             make_folders(self._disk, self.folder)
         except OSError as error:
             raise refused(self.folder, error) from error
-        for key, claim in claims.items():
-            self.take(key, claim)
+        for key, of_key in claims.items():
+            for claim in of_key:
+                self.take(key, claim)
 
-    def newest(self, key: str) -> Claim | None:
-        """The claim that counts, or None."""
+    def held(self, key: str) -> tuple[Claim, ...]:
+        """All claims on an effect, the oldest first; what can not be read does not count."""
         folder = self._of(key)
+        found = []
         try:
-            numbers = sorted((int(name) for name in os.listdir(folder) if name.isdigit()), reverse=True)
+            numbers = sorted(int(name) for name in os.listdir(folder) if name.isdigit())
         except OSError:
-            return None
+            return ()
         for number in numbers:
             with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
                 with open(os.path.join(folder, f"{number:06d}"), encoding="utf-8") as file:
                     body = json.load(file)
-                return Claim(str(body["session_id"]), int(body["seq"]), number)
-        return None
+                found.append(Claim(str(body["session_id"]), int(body["seq"]), number))
+        return tuple(found)
 
     def take(self, key: str, claim: Claim) -> bool:
         """Put a claim in place; False when somebody has one of that number already.
@@ -86,28 +89,28 @@ class MemoryClaims:
     """Claims of a simulated world."""
 
     def __init__(self) -> None:
-        self._claims: dict[str, Claim] = {}
+        self._claims: dict[str, tuple[Claim, ...]] = {}
         self._built = False
 
     def built(self) -> bool:
         """Whether the index exists."""
         return self._built
 
-    def build(self, claims: dict[str, Claim]) -> None:
+    def build(self, claims: Mapping[str, Sequence[Claim]]) -> None:
         """Make the index from what the logs say."""
         self._built = True
-        self._claims.update(claims)
+        self._claims.update({key: tuple(of_key) for key, of_key in claims.items()})
 
-    def newest(self, key: str) -> Claim | None:
-        """The claim that counts, or None."""
-        return self._claims.get(key)
+    def held(self, key: str) -> tuple[Claim, ...]:
+        """All claims on an effect, the oldest first."""
+        return self._claims.get(key, ())
 
     def take(self, key: str, claim: Claim) -> bool:
         """Put a claim in place; False when somebody has one of that number already."""
-        known = self._claims.get(key)
-        if known is not None and known.number >= claim.number:
+        known = self.held(key)
+        if known and known[-1].number >= claim.number:
             return False
-        self._claims[key] = claim
+        self._claims[key] = (*known, claim)
         return True
 
     def copy(self) -> MemoryClaims:

@@ -37,7 +37,7 @@ def definition(**changes):
 def fresh(**changes):
     outside = Outside()
     made = world(outside, sends)
-    for name in "ab":
+    for name in "abc":
         made.accept(definition(**changes), name)
     return made, outside
 
@@ -121,6 +121,94 @@ def test_a_session_that_ends_between_the_look_at_its_log_and_the_look_at_its_har
     assert outside.requests == 1 and result_of(made, "b").payload["effect_of_session"] == "a"
 
 
+class Delayed(MemoryClaims):
+    """Claims between whose looks and takings something else happens once: what a session that was held up meets."""
+
+    before_take = after_look = None
+
+    def take(self, key, claim):
+        happens, self.before_take = self.before_take, None
+        if happens:
+            happens()
+        return super().take(key, claim)
+
+    def held(self, key):
+        found = super().held(key)
+        happens, self.after_look = self.after_look, None
+        if happens:
+            happens(key)
+        return found
+
+
+def test_a_session_that_is_woken_while_another_takes_its_claim_has_done_it():
+    made, outside = fresh()
+    made.claims = claims = Delayed()
+    die(made, "a", CrashPoint.EFFECT_CLAIM, "after")
+    rig = made.wake("b")
+    rig.claims, claims.before_take = claims, lambda: made.run("a")
+    assert run_loop(rig) == "ended"
+    assert outside.requests == 1 and result_of(made, "b").payload["effect_of_session"] == "a"
+
+
+def test_what_an_older_claimant_has_done_counts_also_when_the_one_that_took_over_died_at_once():
+    made, outside = fresh()
+    made.claims = claims = Delayed()
+    die(made, "a", CrashPoint.EFFECT_CLAIM, "after")
+
+    def a_ends():
+        crashpoints.arm(None)
+        assert made.run("a") == "ended"
+        crashpoints.arm(dies)
+
+    def dies(point, moment, detail):
+        if point is CrashPoint.EFFECT_CLAIM and moment == "after":
+            raise SimulatedDeath(point.value)
+
+    claims.before_take = a_ends
+    crashpoints.arm(dies)
+    with pytest.raises(SimulatedDeath):
+        made.run("b")
+    crashpoints.arm(None)
+    assert made.run("c") == made.run("b") == "ended" and outside.requests == 1
+    assert result_of(made, "c").payload["effect_of_session"] == result_of(made, "b").payload["effect_of_session"] == "a"
+
+
+def test_what_was_taken_over_is_verified_also_by_the_next_harness():
+    made, outside = fresh()
+    die(made, "a", CrashPoint.EFFECT_REPLY)
+    die(made, "b", CrashPoint.EFFECT_CLAIM, "after")
+    assert made.run("b") == "ended" and outside.requests == 1, "it reached the outside from a"
+
+
+def test_a_session_whose_claim_is_taken_while_it_registers_the_effect_does_not_send_it():
+    made, outside = fresh()
+    made.claims = claims = Delayed()
+    die(made, "a", CrashPoint.EFFECT_CLAIM, "after")
+
+    def b_claims(key):
+        assert claims.take(key, Claim("b", 1, claims.held(key)[-1].number + 1))
+
+    claims.after_look = b_claims
+    assert made.run("a") == "ended" and outside.requests == 1
+    kinds = [e.type for e in events(made, "a") if e.effect_key or e.type.startswith("effect_")]
+    assert kinds[:2] == ["effect_pending", "effect_failed"], "registered, and then seen that b has it"
+    assert (
+        "session 'b' has claimed it"
+        in next(e for e in events(made, "a") if e.type == "effect_failed").payload["reason"]
+    )
+
+
+def test_who_lives_and_has_registered_nothing_gives_way_to_a_newer_claim():
+    made, outside = fresh()
+    die(made, "a", CrashPoint.EFFECT_CLAIM, "after")
+    rig = made.wake("b")
+    looks = []
+    rig.known_dead = lambda record: not looks.append(1) and len(looks) < 3  # dead at the look, alive after the taking
+    assert run_loop(rig) == "ended" and outside.requests == 1 and len(looks) >= 3
+    assert made.run("a") == "ended" and outside.requests == 1
+    assert result_of(made, "a").payload["effect_of_session"] == "b"
+
+
 def test_what_was_left_undone_there_is_asked_about_here_before_it_is_sent():
     made, outside = fresh(verify=None, honours_key=False)
     die(made, "a", CrashPoint.EFFECT_REPLY)
@@ -153,12 +241,12 @@ def test_what_is_in_doubt_there_is_not_sent_from_here():
 def test_of_two_that_claim_at_once_one_has_it(tmp_path):
     claims = FileClaims(tmp_path)
     assert not claims.built()
-    claims.build({})
-    assert claims.built() and claims.newest("k") is None
+    claims.build({"j": [Claim("a", 5, 1), Claim("b", 3, 2)]})
+    assert claims.built() and claims.held("k") == () and claims.held("j") == (Claim("a", 5, 1), Claim("b", 3, 2))
     assert claims.take("k", Claim("a", 5, 1)) and not claims.take("k", Claim("b", 9, 1))
-    assert claims.newest("k") == Claim("a", 5, 1)
-    assert claims.take("k", Claim("b", 9, 2)) and claims.newest("k") == Claim("b", 9, 2)
+    assert claims.held("k") == (Claim("a", 5, 1),)
+    assert claims.take("k", Claim("b", 9, 2)) and claims.held("k") == (Claim("a", 5, 1), Claim("b", 9, 2))
     assert not list(tmp_path.rglob("*.tmp*")), "nothing is left beside"
-    newest = next(path for path in tmp_path.rglob("000002"))
-    newest.write_text("torn")
-    assert claims.newest("k") == Claim("a", 5, 1), "what can not be read does not count"
+    for newest in tmp_path.rglob("000002"):
+        newest.write_text("torn")
+    assert claims.held("k") == (Claim("a", 5, 1),), "what can not be read does not count"
