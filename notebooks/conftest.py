@@ -13,9 +13,10 @@ from typing import Any
 
 import nbformat
 import pytest
-from jupyter_client.manager import start_new_kernel
+from nbval import kernel as nbval_kernel
 
 from agentlab.lab import Lab
+from tests.kernels import OwnSockets, start_kernel
 
 PASSING_LAB = "{home.name}/lab"
 """How a lesson names its lab."""
@@ -23,6 +24,7 @@ CELL_TIMEOUT_S = 120
 OUTPUT_TIMEOUT_S = 60
 """How long the output of a cell that has been answered may take; nbval gives it five seconds."""
 LESSON_TIMEOUT_S = 600
+nbval_kernel.KernelManager = OwnSockets
 KEPT = pytest.StashKey[tempfile.TemporaryDirectory]()  # type: ignore[type-arg]
 
 
@@ -102,7 +104,7 @@ def run_all(cells: list[str], folder: Path) -> None:
     Raises:
         AssertionError: a cell failed.
     """
-    manager, client = start_new_kernel(startup_timeout=120, kernel_name="python3", cwd=str(folder))
+    manager, client = start_kernel(cwd=str(folder))
     try:
         for source in cells:
             reply = client.execute_interactive(

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from jupyter_client.manager import KernelManager
 
 from agentlab.definition import Definition
+from tests.kernels import start_kernel
 
 from .running import DEFINE, Bench
 
@@ -106,12 +104,7 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Callable[
     (folder / "nextdoor.py").write_text(NEXTDOOR)
     bench = Bench(tmp_path_factory.mktemp("lab") / "bench")
     env = {**os.environ, "TEST_BLOBS": str(bench.blobs.root), "AGENTLAB_STATE_DIR": str(bench.folder / "state")}
-    # Sockets in a folder of its own: ports that were free when they were chosen may be taken when the kernel binds them.
-    sockets = Path(tempfile.mkdtemp(prefix="agentlab-kernel-"))
-    manager = KernelManager(kernel_name="python3", transport="ipc", ip=str(sockets / "k"))
-    manager.start_kernel(cwd=str(folder), env=env)
-    client = manager.client()
-    client.start_channels()
+    manager, client = start_kernel(cwd=str(folder), env=env)
 
     def run(cell: str) -> str:
         printed: list[str] = []
@@ -125,7 +118,6 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Callable[
         return "".join(printed) if reply["status"] == "ok" else f"{reply['ename']}: {reply['evalue']}"
 
     try:
-        client.wait_for_ready(timeout=240)
         for cell in CELLS:
             assert run(cell) == ""
         yield run, bench
@@ -133,7 +125,6 @@ def kernel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Callable[
         client.stop_channels()
         manager.shutdown_kernel(now=True)
         bench.close()
-        shutil.rmtree(sockets)
 
 
 @pytest.fixture(scope="module")

@@ -13,10 +13,10 @@ from typing import Any
 import psutil
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
-from jupyter_client.manager import start_new_kernel
 
 from agentlab.lab.session import Session
 from agentlab.notebook import place
+from tests.kernels import start_kernel
 
 SLOW = '''
 import time
@@ -121,9 +121,7 @@ class Kernel:
 
     def __init__(self, cwd: Path, **env: str) -> None:
         environment = {**os.environ, "AGENTLAB_DISPLAY": "plain", **env}
-        self.manager, self.client = start_new_kernel(
-            startup_timeout=120, kernel_name="python3", cwd=str(cwd), env=environment
-        )
+        self.manager, self.client = start_kernel(cwd=str(cwd), env=environment)
         self.run("%load_ext agentlab")
 
     def send(self, code: str) -> str:

@@ -15,9 +15,9 @@ import time
 from pathlib import Path
 
 import pytest
-from jupyter_client.manager import KernelManager
 
 from agentlab.lab import Lab
+from tests.kernels import start_kernel
 from tests.notebook.conftest import kinds, processes_of, until
 
 HERE = importlib.metadata.version("ipykernel")
@@ -69,11 +69,7 @@ class Clicking:
         env = {**os.environ, "AGENTLAB_DISPLAY": "live"}
         if site is not None:
             env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(site), env.get("PYTHONPATH", "")]))
-        self.manager = KernelManager(kernel_name="python3")
-        self.manager.start_kernel(cwd=str(cwd), env=env)
-        self.client = self.manager.client()
-        self.client.start_channels()
-        self.client.wait_for_ready(timeout=120)
+        self.manager, self.client = start_kernel(cwd=str(cwd), env=env)
 
     def send(self, code: str) -> str:
         return str(self.client.execute(code))
