@@ -177,7 +177,7 @@ class _Pool:
                 self.suspects.extend(flight.jobs)
                 return
             found = [({}, "WorkerDied: the process that ran it died")] * len(flight.jobs)
-        except Exception as error:  # what a worker gave can not travel back
+        except (Exception, SystemExit) as error:  # what a worker gave can not travel back
             found = [({}, f"{type(error).__name__}: {error}"[:LONGEST])] * len(flight.jobs)
         for (condition, seed), (row, why) in zip(flight.jobs, found, strict=True):
             yield Done(condition, seed, row, why)
@@ -210,6 +210,6 @@ def _work(payload: bytes, jobs: list[Job]) -> Results:
     for condition, seed in jobs:
         try:
             found.append((runner.run(condition, seed), ""))
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a function that calls sys.exit ends its run, not the experiment
             found.append(({}, f"{type(error).__name__}: {error}"[:LONGEST]))
     return found

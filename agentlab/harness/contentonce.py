@@ -143,6 +143,8 @@ def _told(rig: Rig, log: Log, key: str) -> tuple[Elsewhere, int]:
             state = "completed"
         elif event.type == "effect_settled" and event.payload["decision"] == "skip":
             state = "left undone"
+        elif event.type == "effect_settled" and event.payload["decision"] == "retry":
+            state = "nothing"  # a person says that it may be sent: whoever comes to it first does so
         elif event.type == "effect_failed":
             state = "done with"
         elif event.type == "tool_result" and not event.payload.get("reused"):

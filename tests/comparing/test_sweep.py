@@ -204,6 +204,15 @@ def test_a_run_that_kills_its_worker_is_a_failed_run_and_the_others_are_done(tmp
     assert found.frame.ok.tolist() == [True, False, True, True] and "WorkerDied" in found.frame.error[1]
 
 
+def test_a_run_that_calls_exit_is_a_failed_run_and_the_others_are_done(tmp_path):
+    def fn(code):
+        return sys.exit(code) if code else "stays"
+
+    with concurrent.futures.ThreadPoolExecutor(1) as threads:
+        found = al.sweep({"code": [0, 3]}, fn, lab=al.Lab(tmp_path), executor=threads, progress=False)
+    assert found.frame.ok.tolist() == [True, False] and found.frame.error[1] == "SystemExit: 3"
+
+
 def _sleep(number):
     time.sleep(3600.0)
 

@@ -238,6 +238,40 @@ def test_what_is_in_doubt_there_is_not_sent_from_here():
     assert result_of(made, "b").payload["reused"] is True
 
 
+@pytest.mark.parametrize("order", ["ab", "ba"])
+def test_what_is_in_doubt_in_two_sessions_and_may_be_sent_again_is_sent_by_one(order):
+    made, outside = fresh(verify=None, honours_key=False)
+    die(made, "a", CrashPoint.EFFECT_SEND)
+    assert made.run("b") == "waiting", "taken over from a dead session, and nobody can tell"
+    assert made.run("a") == "waiting"
+    (doubt,) = [e for e in events(made, "a") if e.type == "effect_in_doubt"]
+    for session in order:
+        again = Draft("effect_settled", {"id": f"s-{session}", "key": doubt.payload["key"], "decision": "retry"})
+        append_input(made.store.open(session), (again,), made.clock, made.ids)
+    for session in order:
+        assert made.run(session) == "ended"
+    assert outside.requests == 1
+    assert result_of(made, order[1]).payload["effect_of_session"] == order[0]
+
+
+def test_what_one_of_two_sessions_may_send_again_waits_for_the_other_ones_question():
+    made, outside = fresh(verify=None, honours_key=False)
+    die(made, "a", CrashPoint.EFFECT_SEND)
+    assert made.run("b") == made.run("a") == "waiting"
+    (doubt,) = [e for e in events(made, "a") if e.type == "effect_in_doubt"]
+    settled = [
+        Draft("effect_settled", {"id": f"s{number}", "key": doubt.payload["key"], "decision": "retry"})
+        for number in range(2)
+    ]
+    append_input(made.store.open("a"), (settled[0],), made.clock, made.ids)
+    made.run("a")
+    assert outside.requests == 0 and "'b' has this effect under way" in result_of(made, "a").payload["message"]
+    append_input(made.store.open("b"), (settled[1],), made.clock, made.ids)
+    assert made.run("b") == "ended" and outside.requests == 1
+    append_input(made.store.open("a"), (Draft("resume_requested", {"id": "r"}),), made.clock, made.ids)
+    assert made.run("a") == "ended" and outside.requests == 1
+
+
 def test_of_two_that_claim_at_once_one_has_it(tmp_path):
     claims = FileClaims(tmp_path)
     assert not claims.built()
