@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -29,17 +28,14 @@ OPTIONS = [
 TIMEOUT_MS = 90_000
 QUICKSTART = Path(__file__).resolve().parents[2] / "notebooks" / "01_quickstart.ipynb"
 _OWN = (
-    "JUPYTERLAB_WORKSPACES_DIR", "JUPYTERLAB_SETTINGS_DIR", "JUPYTER_CONFIG_DIR", "IPYTHONDIR",
+    "JUPYTERLAB_WORKSPACES_DIR", "JUPYTERLAB_SETTINGS_DIR", "JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR",
 )  # fmt: skip
 
 
 @contextlib.contextmanager
 def jupyterlab(folder: Path) -> Iterator[tuple[str, Path]]:
     """JupyterLab on a port that it chooses, with settings and workspaces of its own: its address, and the folder it serves."""
-    # Its kernels' sockets lie in the runtime folder: a path of a socket may have about a hundred characters.
-    runtime = Path(tempfile.mkdtemp(prefix="agentlab-jupyter-", dir="/tmp"))
     env = {**os.environ, "AGENTLAB_DISPLAY": "", **{name: str(folder / name.lower()) for name in _OWN}}
-    env["JUPYTER_RUNTIME_DIR"] = str(runtime)
     env.pop("CI", None)
     root = folder / "root"
     root.mkdir()
@@ -47,13 +43,13 @@ def jupyterlab(folder: Path) -> Iterator[tuple[str, Path]]:
     quiet.mkdir(parents=True)
     (quiet / "notification.jupyterlab-settings").write_text('{"fetchNews": "false", "checkForUpdates": false}')
     command = [
-        sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--port=0",
-        "--KernelManager.transport=ipc", f"--ServerApp.root_dir={root}",
+        sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--port=0", f"--ServerApp.root_dir={root}",
         "--IdentityProvider.token=t", "--LabApp.expose_app_in_browser=True",
         "--JupyterNotebookApp.expose_app_in_browser=True", "--LabApp.news_url=",
     ]  # fmt: skip
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(command, env=env, stdout=log, stderr=log, start_new_session=True)
+    runtime = folder / "jupyter_runtime_dir"
 
     def serves() -> str:
         """The address, once the server has written it down and answers there."""
@@ -74,7 +70,6 @@ def jupyterlab(folder: Path) -> Iterator[tuple[str, Path]]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-        shutil.rmtree(runtime, ignore_errors=True)
 
 
 def write_notebook(path: Path, cells: list[str]) -> None:
