@@ -291,9 +291,8 @@ class Session(AnsweredSession):
             process.send_signal(record, signal.SIGKILL)
             process.await_death(record)
             if not restart and self.lab.supervisor.alive(self.id):
-                self.lab.supervisor.wait_exit(
-                    self.id, timeout=LEAVES_S
-                )  # a wake right after this must not find it busy
+                # A wake right after this must not find it busy.
+                self.lab.supervisor.wait_exit(self.id, timeout=LEAVES_S)
             if not restart:
                 self.lab.queue.rest(self.id)
         else:

@@ -119,7 +119,8 @@ def test_a_death_that_the_keeper_has_not_seen_yet_is_no_reason_to_refuse_a_start
         bench.staying(count)
         os.kill(harness.pid, signal.SIGKILL)
         until(lambda harness=harness: process.liveness(asdict(harness)) == "dead", "the harness is dead")
-        harness = owner.start("s", bench.argv(["stay"]), restart=False)
+        before, harness = harness, owner.start("s", bench.argv(["stay"]), restart=False)
+        assert harness != before and owner.alive("s")
 
 
 def test_the_end_of_a_keeper_is_never_taken_for_the_end_of_the_next(bench: Bench) -> None:

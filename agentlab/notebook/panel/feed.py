@@ -40,9 +40,8 @@ class Feed:
             self.digest.take(fresh)
         now = self._moment(self._reader)
         seq = self.digest.seq
-        if (
-            seq < now.state.seq
-        ):  # the reader begins at a checkpoint, or has looked once more; the digest has to know all
+        # The reader begins at a checkpoint, or has looked once more; the digest has to know all.
+        if seq < now.state.seq:
             self.digest.take(self._log.replay(seq + 1, min(seq + CHUNK, now.state.seq)))
         changed = self.digest.seq != before or now.word != self.moment.word
         self.moment = now
